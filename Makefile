@@ -47,7 +47,7 @@ test: setup ## the tests, in some minutes; ends with a table (ARGS='--only cpu',
 test-full: setup ## everything on each driver, ASAN, TSAN, the wheel on each interpreter; half an hour
 	$(VENV)/python tools/run_tests.py --full $(ARGS)
 
-check: build ## some tests on one driver, in seconds: T=tests/test_fence.py K=signal D=lavapipe25
+check: build ## some tests on one driver, in seconds: T=tests/rules/core/test_fence.py K=signal D=lavapipe25
 	@$(VENV)/python tools/check.py --driver "$(D)" $(if $(K),-k "$$K") $(if $(T),"$$T") $(ARGS)
 
 ctest: venv ## the C tests: plain, under ASAN + UBSAN, and under TSAN
@@ -68,17 +68,18 @@ soak: build sysroot ## the full volumes of the rules; takes hours
 bench: build ## measure (ARGS='submit --json', ARGS=all, ...)
 	$(VENV)/python -m benchmarks $(ARGS)
 
-C_SOURCES = $(shell git ls-files '*.c' '*.h' | grep -v third_party)
+C_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v third_party)
 
-lint: venv ## ruff, mypy, the layers, clang-format, prose and citations: what would be changed
+lint: venv ## ruff, mypy, the layers, clang-format, prose, citations and docstrings: what would be changed
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports --no-cache --no-logo
-	$(VENV)/clang-format --dry-run --Werror $(C_SOURCES)
+	@$(VENV)/clang-format --dry-run --Werror $(C_SOURCES)
 	$(VENV)/python tools/prose.py
 	$(VENV)/python tools/citations.py
 	$(VENV)/python tools/layers.py
+	$(VENV)/python tools/docstrings.py
 
 format: venv ## ruff and clang-format change the sources
 	$(VENV)/ruff format .

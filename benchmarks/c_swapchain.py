@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks import compiler
+from vkshare.util.closing import Scoped
 
 if TYPE_CHECKING:
     from vkshare import Device
@@ -37,7 +38,7 @@ class ChainHandles(ctypes.Structure):
     )
 
 
-class CDevice:
+class CDevice(Scoped):
     """A VkDevice with one queue, made by C. Close what was made on it first. NoCompiler, VulkanFailed."""
 
     def __init__(self, pointer: int) -> None:
@@ -118,14 +119,8 @@ class CDevice:
         if pointer:
             _function("gpu_close", ctypes.c_void_p, returns=None)(pointer)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-
-class CSwapchain:
+class CSwapchain(Scoped):
     """A swapchain, made and driven by C."""
 
     def __init__(self, pointer: int) -> None:
@@ -182,12 +177,6 @@ class CSwapchain:
         pointer, self._pointer = self._pointer, 0
         if pointer:
             _function("chain_close", ctypes.c_void_p, returns=None)(pointer)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def extensions(device: Device) -> frozenset[str]:

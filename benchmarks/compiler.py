@@ -62,10 +62,10 @@ def version() -> str:
     if not command:
         return "no C compiler"
     try:
-        told = subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
+        reported = subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
     except OSError as error:
         return f"{command[0]}: {error}"
-    return told.splitlines()[0] if told else "an unknown C compiler"
+    return reported.splitlines()[0] if reported else "an unknown C compiler"
 
 
 def _compiler() -> list[str]:

@@ -28,10 +28,10 @@ from benchmarks.compositor_scene import (
     pictures,
     seen_pixels,
 )
-from benchmarks.measure import Contender, Spread, take_turns
+from benchmarks.measure import Contender, Spread, repeated, take_turns
 from benchmarks.placement import Placement, alone, placed
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row, ratio_row
+from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row, ratio_row
 from vkshare.compositor.scene import Placement as Window
 from vkshare.compositor.scene import Scene, Tween
 
@@ -128,22 +128,15 @@ class Composites:
 
     def timed(self, n: int) -> float:
         """Seconds of n composites."""
-        return _timed(self.composite, n)
+        return repeated(self.composite)(n)
 
     def timed_again(self, n: int) -> float:
         """As many runs of one list, recorded once, into one surface."""
-        return _timed(lambda: self._device.submit(self._list).wait(), n)
+        return repeated(lambda: self._device.submit(self._list).wait())(n)
 
 
 def _window(x: int, y: int, opacity: float, *, opaque: bool) -> Window:
     return Window(*WINDOW, opaque, has_picture=True, x=Tween(x, x), y=Tween(y, y), opacity=Tween(opacity, opacity))
-
-
-def _timed(work: Callable[[], object], n: int) -> float:
-    start = time.perf_counter()
-    for _ in range(n):
-        work()
-    return time.perf_counter() - start
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -173,17 +166,12 @@ def _lost(load: Load, *, is_wanted: bool) -> Row:
         "ticks missed": load.missed,
         "skipped": load.skipped,
     }
-    lost = Spread.of([float(load.not_shown)])
-    return Row(
+    return own_row(
         f"frames of {load.clients} 720p clients not shown, of {load.due:,} due in {load.seconds:.0f} s",
-        "unpinned",
-        lost,
-        None,
+        Spread.of([float(load.not_shown)]),
         COUNT,
-        lost,
         Must(0.0) if is_wanted else None,
         others={name: Spread.of([float(value)]) for name, value in others.items()},
-        unit="things",
     )
 
 
@@ -206,22 +194,13 @@ def _used(load: Load, limit: dict[str, list[float]]) -> Iterator[Row]:
         unit="bytes",
     )
     used = load.compositor_cpu + load.clients_cpu
-    cpu = Spread.of([used / load.seconds])
     others = {
         "of everything else, a second": max(0.0, load.machine_cpu - used) / load.seconds,
         "a composite": load.compositor_cpu / max(1, load.composites),
         "a client's frame": load.clients_cpu / max(1, load.drawn),
     }
-    yield Row(
-        "CPU time of all of them, a second",
-        "unpinned",
-        cpu,
-        None,
-        TIME,
-        cpu,
-        None,
-        others={name: Spread.of([value]) for name, value in others.items()},
-    )
+    shares = {name: Spread.of([value]) for name, value in others.items()}
+    yield own_row("CPU time of all of them, a second", Spread.of([used / load.seconds]), TIME, others=shares)
 
 
 def _memory(plan: Plan) -> dict[str, list[float]]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import vkshare
 from benchmarks import compiler
-from benchmarks.measure import Contender, Spread, Timed, ratios, take_turns
+from benchmarks.measure import Contender, Spread, Timed, ratios, repeated, take_turns
 from benchmarks.plan import Plan
-from benchmarks.report import RATIO, TIME, Must, Row
+from benchmarks.report import RATIO, TIME, Must, Row, own_row
 from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop import cuda as interop
 
@@ -57,10 +57,17 @@ def _rows(what: str, frames: _Frames, must: Must, plan: Plan) -> list[Row]:
     samples = take_turns(contenders, plan.seconds)
     contenders = [Contender("ours", frames.ours_cpu, _TURN), Contender("c", frames.c_cpu, _TURN)]
     cpu = take_turns(contenders, plan.seconds)
-    told = Spread.of(samples["ours"]), Spread.of(samples["c"])
+    reported = Spread.of(samples["ours"]), Spread.of(samples["c"])
     spent = Spread.of(cpu["ours"]), Spread.of(cpu["c"])
     return [
-        Row(f"Vulkan -> CUDA -> Vulkan, {what}", "unpinned", *told, RATIO, ratios(samples["ours"], samples["c"]), must),
+        Row(
+            f"Vulkan -> CUDA -> Vulkan, {what}",
+            "unpinned",
+            *reported,
+            RATIO,
+            ratios(samples["ours"], samples["c"]),
+            must,
+        ),
         Row(f"CPU time of such a frame, {what}", "unpinned", *spent, TIME, spent[0], Must(15e-6)),
     ]
 
@@ -81,16 +88,9 @@ def _from_dlpack(device: Device, plan: Plan) -> list[Row]:
         return []
     plan.progress("torch.from_dlpack")
     with device.create_surface(64, 64, **_LINEAR) as surface, interop.open(surface) as shared, shared.access() as view:
-
-        def convert(n: int) -> float:
-            start = now()
-            for _ in range(n):
-                torch.from_dlpack(view)
-            return now() - start
-
-        samples = take_turns([Contender("ours", convert)], plan.seconds)
+        samples = take_turns([Contender("ours", repeated(lambda: torch.from_dlpack(view)))], plan.seconds)
     ours = Spread.of(samples["ours"])
-    return [Row("torch.from_dlpack(view), a surface in CUDA", "unpinned", ours, None, TIME, ours, Must(20e-6))]
+    return [own_row("torch.from_dlpack(view), a surface in CUDA", ours, TIME, Must(20e-6))]
 
 
 class _CUDASide(ctypes.Structure):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import vkshare
-from benchmarks.measure import Contender, Spread, Timed, take_turns
+from benchmarks.measure import Contender, Spread, repeated, take_turns
 from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
-from benchmarks.report import TIME, Must, Row
+from benchmarks.report import TIME, Must, Row, own_row
 from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -65,15 +64,15 @@ def _rows(view: View, name: str, plan: Plan) -> list[Row]:
                 _check(view, take)
                 samples = take_turns(
                     [
-                        Contender("ours", _repeated(take)),
-                        Contender("read()", _repeated(surface.read)),
-                        Contender("read() and write()", _repeated(lambda: surface.write(surface.read()))),
+                        Contender("ours", repeated(take)),
+                        Contender("read()", repeated(surface.read)),
+                        Contender("read() and write()", repeated(lambda: surface.write(surface.read()))),
                     ],
                     plan.seconds,
                 )
                 ours = Spread.of(samples.pop("ours"))
                 others = {other: Spread.of(each) for other, each in samples.items()}
-                rows.append(Row(f"{what}, {name}", place.name, ours, None, TIME, ours, must, others=others))
+                rows.append(own_row(f"{what}, {name}", ours, TIME, must, place.name, others=others))
     return rows
 
 
@@ -81,13 +80,3 @@ def _check(view: View, take: Callable[[], Any]) -> None:
     """Check that the tensor is the memory itself and not a copy."""
     if not np.shares_memory(np.asarray(take()), view.array):
         raise AssertionError("what the benchmark takes of the view is a copy")
-
-
-def _repeated(call: Callable[[], Any]) -> Timed:
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            call()
-        return now() - start
-
-    return loop

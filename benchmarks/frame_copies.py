@@ -8,17 +8,18 @@ import os
 from collections.abc import Callable
 from multiprocessing.shared_memory import SharedMemory
 from time import perf_counter as now
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from benchmarks.plan import Plan
+from vkshare.util.closing import Scoped
 
 _SLOTS = 3  # as many as our ring has
 Side = Callable[[int], float]
 
 
-class Channels:
+class Channels(Scoped):
     """The objects that both processes share. The producer makes them; the consumer gets them by pickle at its start."""
 
     def __init__(self, width: int, height: int, has_iceoryx2: bool) -> None:
@@ -49,12 +50,6 @@ class Channels:
         self._queue.close()
         self._memory.close()
         self._memory.unlink()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def _put(self, n: int) -> None:
         frame = np.zeros(self._shape, np.uint8)

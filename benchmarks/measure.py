@@ -60,11 +60,31 @@ def warmed_up(side: Callable[[int], object], turns: int) -> Timed:
 
     def play(n: int) -> float:
         side(turns)
+        return measured(n)
+
+    measured = timed(side)
+    return play
+
+
+def timed(side: Callable[[int], object]) -> Timed:
+    """Measure a function that does n operations."""
+
+    def play(n: int) -> float:
         start = time.perf_counter()
         side(n)
         return time.perf_counter() - start
 
     return play
+
+
+def repeated(call: Callable[[], object]) -> Timed:
+    """Measure n calls, of a microsecond or more each: another function call is in each."""
+
+    def side(n: int) -> None:
+        for _ in range(n):
+            call()
+
+    return timed(side)
 
 
 def take_turns(contenders: Sequence[Contender], seconds: float) -> dict[str, Samples]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from time import perf_counter as now
 
 import vkshare
 from benchmarks import compiler, loops
-from benchmarks.measure import Contender, Spread, Timed, differences, take_turns
+from benchmarks.measure import Contender, Spread, Timed, differences, take_turns, timed
 from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
 from benchmarks.report import TIME, Must, Row
@@ -67,12 +66,10 @@ def _c(plan: Plan) -> list[Contender]:
 def _lock() -> Timed:
     lock = threading.Lock()
 
-    def loop(n: int) -> float:
-        values = range(loops.FIRST, loops.FIRST + n)
-        start = now()
-        for value in values:  # noqa: B007
+    @timed
+    def loop(n: int) -> None:
+        for value in range(loops.FIRST, loops.FIRST + n):  # noqa: B007
             lock.acquire()
             lock.release()
-        return now() - start
 
     return loop

@@ -10,9 +10,10 @@ import importlib
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import Any
 
 from benchmarks import placement
+from vkshare.util.closing import Scoped
 
 Side = Callable[[int], float]  # plays n turns; the seconds that this took
 
@@ -21,7 +22,7 @@ class PeerFailed(Exception):
     """The other process ended, or raised; its text."""
 
 
-class Peer:
+class Peer(Scoped):
     """The other process. ``module:function(*arguments)`` is called there and returns its sides by name."""
 
     def __init__(self, module: str, function: str, *arguments: Any) -> None:
@@ -57,12 +58,6 @@ class Peer:
             if self._process.is_alive():
                 self._process.kill()
                 self._process.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def _hear(self) -> float:
         try:

@@ -86,7 +86,7 @@ def _axes(row: Row) -> tuple[str, str, bool, str]:
 
 
 def _draw_values(axes: Any, block: list[Row], names: dict[str, str], *, judged: bool) -> None:
-    told = report.value_text(block[0])
+    reported = report.value_text(block[0])
     for lane, row in enumerate(block):
         sides = [(row.ours, BLUE)] + ([(row.theirs, INK)] if row.theirs else [])
         for name, spread in row.others.items():
@@ -97,7 +97,7 @@ def _draw_values(axes: Any, block: list[Row], names: dict[str, str], *, judged: 
             _must(axes, row, lane)
     _lanes(axes, [_label(row) for row in block])
     least = min(s.least for row in block for s in (row.ours, row.theirs, *row.others.values()) if s is not None)
-    _scale(axes, told, logarithmic=least > 0)
+    _scale(axes, reported, logarithmic=least > 0)
     if block[0].unit == "things":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if least <= 0:
@@ -161,14 +161,14 @@ def _lanes(axes: Any, names: list[str]) -> None:
     axes.set_axisbelow(True)
 
 
-def _scale(axes: Any, told: Callable[[float], str], *, logarithmic: bool) -> None:
+def _scale(axes: Any, reported: Callable[[float], str], *, logarithmic: bool) -> None:
     if logarithmic:
         axes.set_xscale("log")
         axes.margins(x=0.08)
         low, high = axes.get_xlim()
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 100 else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: reported(value)))
     axes.tick_params(axis="x", labelsize=9)
 
 

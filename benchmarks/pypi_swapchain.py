@@ -33,14 +33,14 @@ class _Loop:
         import vulkan
 
         self.vulkan: Any = vulkan
-        told = chain.handles()
+        reported = chain.handles()
         cast = vulkan.ffi.cast
-        self.device, self.queue = cast("VkDevice", told.device), cast("VkQueue", told.queue)
-        self.swapchain = cast("VkSwapchainKHR", told.swapchain)
-        self.commands = [cast("VkCommandBuffer", each) for each in told.commands[: told.n_images]]
-        self.rendered = [cast("VkSemaphore", each) for each in told.rendered[: told.n_images]]
-        self.acquired = [cast("VkSemaphore", each) for each in told.acquired[: told.n_flights]]
-        self.done = [cast("VkFence", each) for each in told.done[: told.n_flights]]
+        self.device, self.queue = cast("VkDevice", reported.device), cast("VkQueue", reported.queue)
+        self.swapchain = cast("VkSwapchainKHR", reported.swapchain)
+        self.commands = [cast("VkCommandBuffer", each) for each in reported.commands[: reported.n_images]]
+        self.rendered = [cast("VkSemaphore", each) for each in reported.rendered[: reported.n_images]]
+        self.acquired = [cast("VkSemaphore", each) for each in reported.acquired[: reported.n_flights]]
+        self.done = [cast("VkFence", each) for each in reported.done[: reported.n_flights]]
         self.acquire = vulkan.vkGetDeviceProcAddr(self.device, "vkAcquireNextImageKHR")
         self.present = vulkan.vkGetDeviceProcAddr(self.device, "vkQueuePresentKHR")
         self.flight = 0

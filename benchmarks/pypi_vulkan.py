@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from time import perf_counter as now
 from typing import Any
 
 from benchmarks.loops import FIRST
-from benchmarks.measure import Contender, Timed
+from benchmarks.measure import Contender, Timed, timed
 from benchmarks.nothing import COMMAND_BUFFER, QUEUE, NothingDriver
 
 
@@ -45,26 +44,24 @@ def _infos(vulkan: Any, semaphore: int, value: int) -> tuple[Any, ...]:
 
 
 def _made_each_time(vulkan: Any, submit: Any, queue: Any, semaphore: int) -> Timed:
-    def loop(n: int) -> float:
-        start = now()
+    @timed
+    def loop(n: int) -> None:
         for value in range(FIRST, FIRST + n):
             kept = _infos(vulkan, semaphore, value)
             submit(queue, 1, kept[0], None)
-        return now() - start
 
     return loop
 
 
 def _prebuilt(vulkan: Any, submit: Any, queue: Any, semaphore: int) -> Timed:
     """Only the value is written anew."""
+    kept = _infos(vulkan, semaphore, FIRST)
 
-    def loop(n: int) -> float:
-        kept = _infos(vulkan, semaphore, FIRST)
+    @timed
+    def loop(n: int) -> None:
         info, signal = kept[:2]
-        start = now()
         for value in range(FIRST, FIRST + n):
             signal.value = value
             submit(queue, 1, info, None)
-        return now() - start
 
     return loop

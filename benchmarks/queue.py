@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Iterator
-from time import perf_counter as now
 from typing import Any
 
 import vkshare
 from benchmarks import loops
-from benchmarks.measure import Contender, Samples, Spread, Timed, differences, take_turns
+from benchmarks.measure import Contender, Samples, Spread, Timed, differences, take_turns, timed, warmed_up
 from benchmarks.peer import Peer, Side
 from benchmarks.placement import Placement, alone, pairs, placed
 from benchmarks.plan import Plan
-from benchmarks.report import RATE, RATIO, TIME, Must, Row
-from vkshare.core.queue import Consumer, Producer, SurfaceQueue
+from benchmarks.report import RATE, RATIO, TIME, Must, Row, own_row
+from vkshare.core.queue import SurfaceQueue
+from vkshare.core.queue_ends import Consumer, Producer
 
 _COUNT = 3  # surfaces
 _SIZES = {"64x64": (64, 64), "4K": (3840, 2160)}
@@ -55,17 +55,15 @@ def _pairs(device: vkshare.Device, plan: Plan) -> Iterator[Row]:
                     samples = take_turns(contenders, plan.seconds)
                 ours = differences(samples["ours"], samples["loop"])
                 what = f"enqueue + dequeue{threads}, {device.adapter.name}"
-                yield Row(what, place.name, ours, None, TIME, ours, _PAIR)
+                yield own_row(what, ours, TIME, _PAIR, place.name)
 
 
 def _there_and_back(producer: Producer, consumer: Consumer) -> Timed:
-    def loop(n: int) -> float:
-        values = range(loops.FIRST, loops.FIRST + n)
-        start = now()
-        for value in values:  # noqa: B007
+    @timed
+    def loop(n: int) -> None:
+        for value in range(loops.FIRST, loops.FIRST + n):  # noqa: B007
             surface, _ = consumer.dequeue(0)
             producer.enqueue(surface)
-        return now() - start
 
     return loop
 
@@ -114,13 +112,7 @@ def _passes(source: Consumer, target: Producer) -> Side:
             surface, _ = source.dequeue()
             target.enqueue(surface, b"", "gpu")
 
-    def play(n: int) -> float:
-        some(_WARM_UP)
-        start = now()
-        some(n)
-        return now() - start
-
-    return play
+    return warmed_up(some, _WARM_UP)
 
 
 def _rates(place: Placement, peer: Peer, ends: dict[str, tuple[Consumer, Producer]], plan: Plan) -> Iterator[Row]:
@@ -133,7 +125,7 @@ def _rates(place: Placement, peer: Peer, ends: dict[str, tuple[Consumer, Produce
     for name in _SIZES:
         rates = Spread.of([1 / sample for sample in samples[name]])
         what = f"{name} surfaces, no pixel work, CPU backend"
-        yield Row(what, place.name, rates, None, RATE, rates, _RATE, is_rate=True)
+        yield own_row(what, rates, RATE, _RATE, place.name, is_rate=True)
     yield _apart(place, samples)
 
 

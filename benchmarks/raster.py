@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator
-from time import perf_counter as now
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from benchmarks import compiler, raster_libraries
-from benchmarks.measure import Contender, Spread, Timed, ratios, take_turns
+from benchmarks.measure import Contender, Spread, Timed, ratios, repeated, take_turns
 from benchmarks.placement import Placement, alone, placed
 from benchmarks.plan import Plan
 from benchmarks.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
@@ -53,13 +52,7 @@ class _Drawing:
 
 
 def _submitted(device: Device, commands: CommandList) -> Timed:
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            device.submit(commands).wait()
-        return now() - start
-
-    return loop
+    return repeated(lambda: device.submit(commands).wait())
 
 
 def _against_c(
@@ -121,7 +114,7 @@ def _references(scene: Scene) -> dict[str, Timed]:
     def draw() -> None:
         triangles(target.ctypes.data, WIDTH, HEIGHT, reference.ctypes.data, TRIANGLES)
 
-    return {_OVER: _repeated(composite), _DRAW: _repeated(draw)}
+    return {_OVER: repeated(composite), _DRAW: repeated(draw)}
 
 
 def _others(stack: contextlib.ExitStack, scene: Scene, plan: Plan) -> dict[str, list[Contender]]:
@@ -133,9 +126,9 @@ def _others(stack: contextlib.ExitStack, scene: Scene, plan: Plan) -> dict[str, 
         except (ImportError, OSError):  # the latter where a shared library is missing
             plan.note(f"{name} is not installed")
             continue
-        found[_OVER].append(Contender(name, _repeated(library.over), _TURN))
+        found[_OVER].append(Contender(name, repeated(library.over), _TURN))
         if library.draw is not None:
-            found[_DRAW].append(Contender(name, _repeated(library.draw), _TURN))
+            found[_DRAW].append(Contender(name, repeated(library.draw), _TURN))
     for adapter in vkshare.adapters("vulkan"):
         if adapter.kind == "software":
             drawing = _Drawing(stack, scene, adapter=adapter, validation=False)
@@ -143,13 +136,3 @@ def _others(stack: contextlib.ExitStack, scene: Scene, plan: Plan) -> dict[str, 
             found[_OVER].append(Contender(name, drawing.over, _TURN))
             found[_DRAW].append(Contender(name, drawing.draw, _TURN))
     return found
-
-
-def _repeated(work: Callable[[], None]) -> Timed:
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            work()
-        return now() - start
-
-    return loop

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks import compiler, loops
-from benchmarks.measure import Contender, Samples, Spread, Timed, differences, take_turns
+from benchmarks.measure import Contender, Samples, Spread, Timed, differences, take_turns, timed
 from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
 from benchmarks.report import OVER_C, Must, Row
@@ -73,14 +72,13 @@ def _row(what: str, place: str, ours: Samples, theirs: Samples, must: Must | Non
 
 
 def _ours(device: Device, surface: Surface, draws: int) -> Timed:
-    def loop(n: int) -> float:
-        start = now()
+    @timed
+    def loop(n: int) -> None:
         for _ in range(n):
             commands = device.record().clear(surface, _CLEAR)
             for _ in range(draws):
                 commands.draw_triangles(surface, _TRIANGLE)
             device.submit(commands)
-        return now() - start
 
     return loop
 

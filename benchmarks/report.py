@@ -75,13 +75,19 @@ def ratio_row(what: str, place: str, ours: Samples, theirs: Samples | None, must
     )
 
 
+def own_row(what: str, ours: Spread, kind: str, must: Must | None = None, place: str = "unpinned", **more: Any) -> Row:
+    """Ours alone: the figure is the measured value itself. `more`: the row's other fields."""
+    more.setdefault("unit", "things" if kind == COUNT else "")
+    return Row(what, place, ours, None, kind, ours, must, **more)
+
+
 def text(rows: Iterable[Row], notes: Iterable[str] = ()) -> str:
     """The table, and the notes below it."""
     rows = list(rows)
     head = ("WHAT", "WHERE", "OURS", "C", "FIGURE", "MIN", "MAX", "MUST", "VERDICT", "OTHERS")
     lines = [table.render(head, [_cells(row) for row in rows], right=head[2:7])] if rows else []
-    told = [f"{row.what}: {row.note}" for row in rows if row.note]
-    return "\n".join([*lines, *dict.fromkeys([*told, *notes])])
+    reported = [f"{row.what}: {row.note}" for row in rows if row.note]
+    return "\n".join([*lines, *dict.fromkeys([*reported, *notes])])
 
 
 def as_dict(row: Row) -> dict[str, Any]:

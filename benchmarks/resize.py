@@ -14,7 +14,7 @@ from benchmarks.c_swapchain import Size
 from benchmarks.measure import Contender, Spread, Timed, take_turns
 from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, Must, Row, ratio_row
+from benchmarks.report import COUNT, RATIO, Must, Row, own_row, ratio_row
 from benchmarks.swapchain_pairs import Pair, drained
 
 _FASTER = Must(1.0)
@@ -135,32 +135,34 @@ def _left_behind(adapter: int, name: str, plan: Plan, *, present_fences: bool) -
     how = f"present fences, {name}" if present_fences else name
     plan.progress(f"{resizes:,} resizes, {how}")
     try:
-        told = child.call(__name__, "what_is_left", adapter, present_fences, resizes, frames)
+        reported = child.call(__name__, "what_is_left", adapter, present_fences, resizes, frames)
     except child.ChildFailed as error:
         plan.note(f"{resizes:,} resizes, {how}: {error}")
         return []
-    memory = told["bytes"] / told["early_bytes"]
+    memory = reported["bytes"] / reported["early_bytes"]
     return [
         Row(
             what=f"memory after {resizes:,} resizes, {how}",
             place="-",
-            ours=_exactly(told["bytes"]),
+            ours=_exactly(reported["bytes"]),
             theirs=None,
             kind=RATIO,
             figure=_exactly(memory),
             must=_MEMORY,
             against=f"after {_EARLY}",
-            others={f"after {_EARLY}": _exactly(told["early_bytes"])},
+            others={f"after {_EARLY}": _exactly(reported["early_bytes"])},
             unit="bytes",
         ),
-        _count(f"swapchains alive in {resizes:,} resizes, {how}", told["swapchains"], told["retired_limit"] + 1),
-        _count(f"semaphores after {frames:,} frames, {how}", told["semaphores"], told["most_semaphores"]),
+        _count(
+            f"swapchains alive in {resizes:,} resizes, {how}", reported["swapchains"], reported["retired_limit"] + 1
+        ),
+        _count(f"semaphores after {frames:,} frames, {how}", reported["semaphores"], reported["most_semaphores"]),
     ]
 
 
 def _count(what: str, number: int, most: int) -> Row:
     spread = _exactly(number)
-    return Row(what, "-", spread, None, COUNT, spread, Must(most), unit="things")
+    return own_row(what, spread, COUNT, Must(most), "-")
 
 
 def _exactly(value: float) -> Spread:
@@ -175,20 +177,20 @@ def what_is_left(adapter: int, present_fences: bool, resizes: int, frames: int) 
     ):
         clear = swapchain_pairs.clear(swapchain)
         sizes = cycle(_SIZES["320x180"])
-        told: dict[str, int] = {"swapchains": 0}
+        reported: dict[str, int] = {"swapchains": 0}
         for i in range(resizes):
             swapchain.resize(*next(sizes))
             swapchain.present_prepared(clear)
             if i + 1 == min(_EARLY, resizes // 2):
-                told["early_bytes"] = _resident_bytes()
-            told["swapchains"] = max(told["swapchains"], swapchain.statistics().swapchains)
-        told["bytes"] = _resident_bytes()
+                reported["early_bytes"] = _resident_bytes()
+            reported["swapchains"] = max(reported["swapchains"], swapchain.statistics().swapchains)
+        reported["bytes"] = _resident_bytes()
         swapchain_pairs.one_call(swapchain)(frames)
         statistics = swapchain.statistics()
-        told["semaphores"] = statistics.semaphores
-        told["retired_limit"] = statistics.retired_limit
-        told["most_semaphores"] = 3 * swapchain.image_count + 2
-        return told
+        reported["semaphores"] = statistics.semaphores
+        reported["retired_limit"] = statistics.retired_limit
+        reported["most_semaphores"] = 3 * swapchain.image_count + 2
+        return reported
 
 
 def _resident_bytes() -> int:

@@ -14,9 +14,9 @@ from typing import Any
 
 import vkshare
 from benchmarks import placement
-from benchmarks.measure import Contender, Samples, Spread, percentile, ratios, sleeps, take_turns
+from benchmarks.measure import Contender, Samples, Spread, percentile, ratios, repeated, sleeps, take_turns, timed
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row
+from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row
 from vkshare.server import Client, Kind, RenderServer, Route
 from vkshare.server.messages import Body
 from vkshare.server.request_types import Answer
@@ -116,7 +116,7 @@ def _no_op(plan: Plan, where: placement.Placement) -> Row:
             placement.pin(where.peer, peer)
         placement.pin(where.here)
         try:
-            ours, theirs = Contender("no-op", _pings(client)), Contender("echo", _echoes(near))
+            ours, theirs = Contender("no-op", repeated(client.ping)), Contender("echo", _echoes(near))
             samples = take_turns([ours, theirs], plan.seconds)
         finally:
             placement.pin(None)
@@ -125,25 +125,14 @@ def _no_op(plan: Plan, where: placement.Placement) -> Row:
     return Row("no-op round trip", where.name, *spreads, RATIO, figure, Must(1.5), against="a Python seqpacket echo")
 
 
-def _pings(client: Client) -> Any:
-    def loop(n: int) -> float:
-        start = time.perf_counter()
-        for _ in range(n):
-            client.ping()
-        return time.perf_counter() - start
-
-    return loop
-
-
 def _echoes(sock: socket.socket) -> Any:
     data = bytes(16)
 
-    def loop(n: int) -> float:
-        start = time.perf_counter()
+    @timed
+    def loop(n: int) -> None:
         for _ in range(n):
             sock.send(data)
             sock.recv(64)
-        return time.perf_counter() - start
 
     return loop
 
@@ -163,7 +152,7 @@ def _beside_renderer(seconds: float) -> list[Row]:
     p99 = percentile(waits, 99)
     others = {"p50": percentile(waits, 50), "sync(), which needs Python's lock, p99": percentile(syncs, 99)}
     what = "no-op while another client's worker runs Python, p99"
-    return [Row(what, "unpinned", p99, None, TIME, p99, Must(5e-3), others=others)]
+    return [own_row(what, p99, TIME, Must(5e-3), others=others)]
 
 
 def _beside_flood(seconds: float) -> list[Row]:
@@ -182,19 +171,9 @@ def _beside_flood(seconds: float) -> list[Row]:
         counts = [float(pipe.recv()) for pipe in pipes]
     p99 = percentile(waits, 99)
     jain = 100 * sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
-    fairness = Spread.of([jain])
     return [
-        Row(f"no-op beside {_FLOODERS} that flood, p99", "unpinned", p99, None, TIME, p99, Must(20e-3)),
-        Row(
-            "Jain's index of these, hundredths",
-            "unpinned",
-            fairness,
-            None,
-            COUNT,
-            fairness,
-            Must(95.0, at_least=True),
-            unit="things",
-        ),
+        own_row(f"no-op beside {_FLOODERS} that flood, p99", p99, TIME, Must(20e-3)),
+        own_row("Jain's index of these, hundredths", Spread.of([jain]), COUNT, Must(95.0, at_least=True)),
     ]
 
 
@@ -217,6 +196,5 @@ def _idle(seconds: float) -> Row:
         before = sleeps(pid)
         time.sleep(seconds)
         woken = float(sleeps(pid) - before)
-    spread = Spread.of([woken])
     what = f"wakeups of {_CLIENTS} idle clients' server in {seconds:g} s"
-    return Row(what, "unpinned", spread, None, COUNT, spread, Must(0.0), unit="things")
+    return own_row(what, Spread.of([woken]), COUNT, Must(0.0))

@@ -6,10 +6,12 @@ import ctypes
 import mmap
 import os
 from multiprocessing import reduction
-from typing import Any, Self
+from typing import Any
+
+from vkshare.util.closing import Scoped
 
 
-class SharedBlock:
+class SharedBlock(Scoped):
     """A memfd and its map. Pickles through multiprocessing: the other process maps the same pages."""
 
     def __init__(self, size: int, fd: int | None = None) -> None:
@@ -28,12 +30,6 @@ class SharedBlock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def _opened(size: int, fd: Any) -> SharedBlock:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from time import perf_counter as now
 from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks import over_c
 from benchmarks.c_swapchain import CDevice
 from benchmarks.compiler import NoCompiler
-from benchmarks.measure import Timed
+from benchmarks.measure import Timed, timed
 from benchmarks.nothing import COMMAND_BUFFER, QUEUE, VK_DEVICE, NothingDriver
 from benchmarks.over_c import Call
 from benchmarks.placement import alone, placed
@@ -127,11 +126,10 @@ def one_call(swapchain: NothingSwapchain) -> Timed:
     """present_prepared(prepared)."""
     prepared, present = _Prepared(swapchain), swapchain._run
 
-    def loop(n: int) -> float:
-        start = now()
+    @timed
+    def loop(n: int) -> None:
         for _ in range(n):
             present(prepared)
-        return now() - start
 
     return loop
 
@@ -140,12 +138,11 @@ def three_calls(device: Device, swapchain: NothingSwapchain) -> Timed:
     """acquire(), submit(), present()."""
     commands = swapchain.commands
 
-    def loop(n: int) -> float:
-        start = now()
+    @timed
+    def loop(n: int) -> None:
         for _ in range(n):
             frame = swapchain.acquire()
             device.submit(commands[frame.index])
             swapchain.present(frame)
-        return now() - start
 
     return loop

@@ -6,14 +6,13 @@ import contextlib
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter as now
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from benchmarks import c_swapchain, child, compiler, pypi_swapchain
 from benchmarks.c_swapchain import HEADLESS, RING, WINDOW, CDevice, CSwapchain, Size
-from benchmarks.measure import Contender, Timed
+from benchmarks.measure import Contender, Timed, repeated
 from benchmarks.placement import Placement
 from benchmarks.plan import Plan
 from benchmarks.report import Row
@@ -177,14 +176,7 @@ def clear(swapchain: Swapchain) -> Prepared:
 def one_call(swapchain: Swapchain) -> Timed:
     """present_prepared(prepared)."""
     prepared = clear(swapchain)
-
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            swapchain.present_prepared(prepared)
-        return now() - start
-
-    return loop
+    return repeated(lambda: swapchain.present_prepared(prepared))
 
 
 def three_calls(device: Device, swapchain: Swapchain) -> Timed:
@@ -195,28 +187,22 @@ def three_calls(device: Device, swapchain: Swapchain) -> Timed:
         recorded[frame.index] = device.record().clear(frame.view, RED)
         return recorded[frame.index]
 
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            frame = swapchain.acquire()
-            device.submit(recorded.get(frame.index) or first(frame))
-            swapchain.present(frame)
-        return now() - start
+    def present() -> None:
+        frame = swapchain.acquire()
+        device.submit(recorded.get(frame.index) or first(frame))
+        swapchain.present(frame)
 
-    return loop
+    return repeated(present)
 
 
 def recorded_anew(device: Device, swapchain: Swapchain) -> Timed:
     """with swapchain.frame(): submit(record())."""
 
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            with swapchain.frame() as frame:
-                device.submit(device.record().clear(frame.view, RED))
-        return now() - start
+    def present() -> None:
+        with swapchain.frame() as frame:
+            device.submit(device.record().clear(frame.view, RED))
 
-    return loop
+    return repeated(present)
 
 
 # ---- theirs ----------------------------------------------------------------------------------------------------------

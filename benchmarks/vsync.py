@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from benchmarks import xvfb
 from benchmarks.measure import Samples, Spread, percentile, sleeps
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row
+from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row
 from vkshare.vsync import Display, Observer, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
 
 _INTERVAL = Fraction(1, 60)
@@ -40,23 +40,10 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
     slept, heard = sleeper.join(), present.join()
     rows = []
     for name, part, must in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
-        rows.append(
-            Row(
-                f"latency of a software tick, {name}",
-                "unpinned",
-                percentile(told, part),
-                None,
-                TIME,
-                percentile(told, part),
-                Must(must),
-                others={
-                    "taken by a Python thread": percentile(taken, part),
-                    "Python's sleep": percentile(slept, part),
-                },
-            )
-        )
-    missed = Spread.of([float(skipped)])
-    rows.append(Row(f"ticks of {len(ticks)} missed", "unpinned", missed, None, COUNT, missed, Must(0.0), unit="things"))
+        others = {"taken by a Python thread": percentile(taken, part), "Python's sleep": percentile(slept, part)}
+        what = f"latency of a software tick, {name}"
+        rows.append(own_row(what, percentile(told, part), TIME, Must(must), others=others))
+    rows.append(own_row(f"ticks of {len(ticks)} missed", Spread.of([float(skipped)]), COUNT, Must(0.0)))
     ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, told, strict=True)])
     if heard:
         theirs = _sigma([each * 1e-9 for each in heard])
@@ -150,19 +137,7 @@ def _idle(plan: Plan, seconds: float) -> list[Row]:
         before = sleeps(os.getpid(), but=threading.get_native_id())
         time.sleep(seconds)
         woken = float(sleeps(os.getpid(), but=threading.get_native_id()) - before)
-    spread = Spread.of([woken])
-    return [
-        Row(
-            f"wakeups in {seconds:g} s without observers",
-            "unpinned",
-            spread,
-            None,
-            COUNT,
-            spread,
-            Must(0.0),
-            unit="things",
-        )
-    ]
+    return [own_row(f"wakeups in {seconds:g} s without observers", Spread.of([woken]), COUNT, Must(0.0))]
 
 
 # ---- the bridge ------------------------------------------------------------------------------------------------------
@@ -191,10 +166,9 @@ def _bridge(plan: Plan, seconds: float) -> list[Row]:
     late = percentile([(taken - tick) * 1e-9 for tick, taken in here.items()], 99)
     rows = []
     for name, part, must in (("p50", 50, None), ("p99", 99, Must(500e-6))):
-        spread = percentile(over, part)
         others = {"a tick here is taken so late, p99": late}
         what = f"a tick is taken so much later in a child, {name}"
-        rows.append(Row(what, "unpinned", spread, None, TIME, spread, must, others=others))
+        rows.append(own_row(what, percentile(over, part), TIME, must, others=others))
     return rows
 
 

@@ -33,7 +33,7 @@ def xvfb(width: int = 1920, height: int = 1200) -> Iterator[Server]:
         raise NoXvfb("Xvfb is not installed")
     reader, writer = os.pipe()
     screen = ("-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp", "-noreset")
-    with os.fdopen(reader) as told:
+    with os.fdopen(reader) as reported:
         try:
             server = subprocess.Popen(
                 [program, "-displayfd", str(writer), *screen],
@@ -45,8 +45,8 @@ def xvfb(width: int = 1920, height: int = 1200) -> Iterator[Server]:
         finally:
             os.close(writer)
         try:
-            ready, _, _ = select.select([told], [], [], _STARTS_WITHIN)
-            number = told.readline().strip() if ready else ""
+            ready, _, _ = select.select([reported], [], [], _STARTS_WITHIN)
+            number = reported.readline().strip() if ready else ""
             if not number:
                 raise NoXvfb("Xvfb did not start")
             yield Server(f":{number}", server.pid)

@@ -126,7 +126,8 @@ typedef struct vks_vulkan_info {
     uint64_t device;            /* VkDevice; the caller destroys it after vks_device_shutdown() */
     uint64_t queue;             /* VkQueue of that device, of a graphics family */
     uint64_t transfer_queue;    /* a queue of a transfer-only family, for work that only copies; 0: none */
-    /* Timeline semaphores can be exported and imported as opaque fds; a trial has proven it (X22). */
+    /* Timeline semaphores can be exported and imported as opaque fds; a trial has proven it (X22):
+     * vks_vulkan_try_timelines() of vkshare_vulkan.h. */
     bool export_timelines;
     uint64_t max_timeline_difference; /* maxTimelineSemaphoreValueDifference; 0: unknown */
     bool is_adopted;                  /* an engine's own device: the core submits to it only on the engine's behalf */
@@ -556,11 +557,15 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
  * versions are refused (K32). */
 #define VKS_DESCRIPTOR_MAGIC "vkshare" /* with its final 0 */
 #define VKS_DESCRIPTOR_VERSION 1u
-#define VKS_DESCRIPTOR_MAX_FDS 8u   /* in one message */
+#define VKS_DESCRIPTOR_MAX_FDS 8u   /* in one message of a surface or a fence */
 #define VKS_LARGEST_SIDE (1u << 20) /* pixels */
 #define VKS_ROW_ALIGNMENT 64u       /* bytes: rows of the CPU backend are padded to a multiple of it */
 
-typedef enum vks_descriptor_kind { VKS_DESCRIPTOR_SURFACE = 1, VKS_DESCRIPTOR_FENCE = 2 } vks_descriptor_kind;
+typedef enum vks_descriptor_kind {
+    VKS_DESCRIPTOR_SURFACE = 1,
+    VKS_DESCRIPTOR_FENCE = 2,
+    VKS_DESCRIPTOR_QUEUE = 3
+} vks_descriptor_kind;
 
 typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
     char magic[8];
@@ -583,16 +588,16 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
 
 /* Its fds, in this order: the image's memory, the keyed-mutex page and, where the driver exports
  * semaphores, the timeline. The device with these UUIDs imports an opaque fd as an image of exactly
- * these properties: 2D, one level, one layer, one sample, exclusive, initialLayout UNDEFINED,
- * VkExternalMemoryImageCreateInfo with OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always,
- * COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE, STORAGE with _STORAGE; flags
- * MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
+ * these properties: 2D, one level, one layer, one sample, exclusive (on NVIDIA's driver concurrent, with
+ * its first graphics and its first transfer-only family), initialLayout UNDEFINED, VkExternalMemoryImageCreateInfo with
+ * OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always, COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE,
+ * STORAGE with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
  *
  * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, in the layout
  * of the driver's own file. The file of lavapipe begins with {size, offset}, which every party can
- * rewrite and which lavapipe trusts when it imports and frees. So import only descriptors of a
- * trusted party, or allocate exportable memory in its place and map the fd's pages over it, as
- * vkshare's own devices do.
+ * rewrite and which lavapipe trusts when it imports and frees. So vks_surface_open_image() allocates
+ * exportable memory in its place and maps the fd's pages over it, and an import by other means needs
+ * a trusted party.
  */
 typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
     uint32_t width, height, format;
@@ -630,6 +635,12 @@ vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_
 vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_descriptor *out);
 void vks_surface_descriptor_close(vks_surface_descriptor *descriptor); /* idempotent */
 void vks_fence_descriptor_close(vks_fence_descriptor *descriptor);
+/* Sends a descriptor over such a socket, in one message with its fds. Blocks while the receiver has
+ * no room, or while too many fds of this user are in flight. The descriptor stays usable, and its
+ * fds stay the caller's. VKS_TIMEOUT: nothing was sent. VKS_BAD_PAGE: the peer runs as another user,
+ * or a part of the message was sent, so that the caller must close the socket. */
+vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *descriptor);
+vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *descriptor);
 /* VKS_FOREIGN_DEVICE unless the memory belongs to this device and driver. Call it before importing
  * an opaque fd (X17). */
 vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *descriptor, const uint8_t device_uuid[16],
@@ -642,6 +653,83 @@ vks_status vks_surface_descriptor_map(const vks_surface_descriptor *descriptor, 
  * submit. For a fence: vks_fence_open() with duplicates of the fds. VKS_BAD_PAGE, VKS_FULL. */
 vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *descriptor, void *pixels,
                                        vks_surface **out);
+
+/* ---- surfaces with an image of the library's: memory, image and handle in one object ---------------------------- */
+
+/* They need a device of the CPU backend, or one of vkshare_vulkan.h. The last unref of a surface
+ * destroys its image and frees its memory; vks_surface_close() comes first, and waits for the work
+ * that was submitted through the library. An engine's own work is counted if a release followed it. */
+typedef struct vks_image_info {
+    uint32_t width, height; /* pixels: 1 to VKS_LARGEST_SIDE; a driver may allow less */
+    uint32_t format;        /* a number of the list above */
+    uint32_t tiling;        /* VKS_LINEAR, ...; the CPU backend has VKS_LINEAR alone */
+    uint32_t usage;         /* VKS_USAGE_RENDER, ...; 0: render, sample and copy */
+    bool discard_unowned;   /* as in vks_surface_info */
+} vks_image_info;
+
+/* A new surface with a new image of zeros that other parties can open. It is unowned, its key is 0,
+ * and its image belongs to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL: the state between any two
+ * turns, so that a first acquire is like every other one. `info` is read during the call. *out is a
+ * reference. Blocks until the queue has zeroed the image. VKS_BAD_VALUE: a number in `info` is out
+ * of range. VKS_UNSUPPORTED: the driver cannot make such an image, or cannot export its memory; or
+ * the device was made by vks_device_create() on a VkDevice. */
+vks_status vks_surface_create_image(vks_device *device, const vks_image_info *info, vks_surface **out);
+/* Opens another party's surface, and imports or maps its memory. The descriptor and its fds stay the
+ * caller's. *out is a reference. VKS_FOREIGN_DEVICE: the memory belongs to another device or driver.
+ * VKS_BAD_PAGE: the descriptor is not what this driver would export (X16), or its page was refused.
+ * VKS_FULL; VKS_UNSUPPORTED as above, for memory of a driver on the CPU backend, and for memory of the
+ * CPU backend on a VkDevice whose driver cannot import it (VK_EXT_external_memory_host). */
+vks_status vks_surface_open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out);
+/* A descriptor of the surface for another party; the caller closes it. Blocks as
+ * vks_surface_export() does. VKS_UNSUPPORTED: the image is not the library's. */
+vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descriptor *out);
+/* Row 0 of the pixels and the bytes from row to row. They may be accessed between
+ * vks_surface_cpu_access() and the release, and stay mapped until the last unref. VKS_UNSUPPORTED:
+ * the CPU does not see the memory, because it is not VKS_LINEAR. */
+vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *stride);
+
+/* A descriptor of the fence for another party; the caller closes it. VKS_UNSUPPORTED: the fence
+ * adopted an engine's semaphore. */
+vks_status vks_fence_export_descriptor(vks_fence *fence, vks_fence_descriptor *out);
+/* A read-only follower of the descriptor's fence. The descriptor and its fds stay the caller's. The
+ * semaphore is used where this device can import it; else the page alone orders the work.
+ * VKS_BAD_PAGE, VKS_FULL. */
+vks_status vks_fence_open_descriptor(vks_device *device, const vks_fence_descriptor *descriptor, vks_fence **out);
+
+/* ---- descriptors of queues and pipes ---- */
+
+/* The body of a queue's descriptor: vks_queue_body, and a vks_surface_body for each surface of the
+ * network, in its order. Its fds: the queues' pages, and then for each surface those of its own
+ * descriptor. */
+typedef struct __attribute__((packed)) vks_queue_body { /* 12 bytes */
+    uint32_t n_queues;                                  /* 1; 2: a pipe, with the way there and the way back */
+    uint32_t n_surfaces, fds_per_surface;               /* 2 or 3 fds each */
+} vks_queue_body;
+
+typedef struct vks_queue_descriptor {
+    uint32_t n_queues, n_surfaces;
+    int page_fds[2]; /* CLOEXEC; -1: none */
+    vks_surface_descriptor surfaces[VKS_MAX_QUEUE_SURFACES];
+} vks_queue_descriptor;
+
+/* Send, receive and close as those of a surface do. A descriptor that was received has surfaces of
+ * one size, format, tiling and usage. recv and send block. VKS_TIMEOUT, VKS_CLOSED, VKS_BAD_PAGE;
+ * send: VKS_BAD_VALUE if the numbers are out of range. */
+vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *descriptor);
+vks_status vks_queue_descriptor_recv(int sock, uint64_t deadline, vks_queue_descriptor *out);
+void vks_queue_descriptor_close(vks_queue_descriptor *descriptor);
+/* A descriptor of queues over the `count` surfaces of a network, which vks_surface_create_image()
+ * made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or 2 queues; they stay
+ * the caller's. The caller closes *out. Blocks as vks_surface_export() does. VKS_BAD_VALUE: a number
+ * is out of range. VKS_UNSUPPORTED: a surface's image is not the library's. */
+vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, vks_surface *const *surfaces,
+                                       uint32_t count, vks_queue_descriptor *out);
+/* Opens the surfaces of a descriptor on the device, and joins them to its network. `surfaces` has
+ * room for n_surfaces, and receives a reference of each; vks_queue_open() takes them with a page of
+ * the descriptor. On failure none is left open. The descriptor and its fds stay the caller's.
+ * VKS_BAD_PAGE: the queues' pages do not fit the descriptor, or a surface was refused; else as
+ * vks_surface_open_image(): VKS_FOREIGN_DEVICE, VKS_UNSUPPORTED, VKS_FULL. */
+vks_status vks_queue_open_surfaces(vks_device *device, const vks_queue_descriptor *descriptor, vks_surface **surfaces);
 
 /* ---- read-only views of pages, for vkshare ps (K33) ---- */
 

@@ -11,7 +11,7 @@ from matplotlib.patches import ConnectionPatch
 from results import ROOT
 
 sys.path.append(str(ROOT))  # for benchmarks/, which is installed nowhere
-from benchmarks import plot_style
+from benchmarks import plot_style as plot_style
 
 WIDTH = 11  # inches of every picture: text of 11 points is then read well at 900 pixels
 BAR = 0.66  # of a lane's height
@@ -46,7 +46,14 @@ def arrow(
     source: Any, begin: tuple[float, float], target: Any, end: tuple[float, float], colour: str, **options: Any
 ) -> ConnectionPatch:
     """From a point of one axis to a point of another one, or of the same; to be added to the figure."""
-    look = {"linewidth": 0.9, "alpha": 0.75, "arrowstyle": "-|>", "mutation_scale": 9, "shrinkA": 3, "shrinkB": 0}
+    look: dict[str, Any] = {
+        "linewidth": 0.9,
+        "alpha": 0.75,
+        "arrowstyle": "-|>",
+        "mutation_scale": 9,
+        "shrinkA": 3,
+        "shrinkB": 0,
+    }
     return ConnectionPatch(begin, end, "data", "data", axesA=source, axesB=target, color=colour, **(look | options))
 
 

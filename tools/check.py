@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run some tests on one driver: `make check T=tests/test_fence.py K=signal D=lavapipe25`.
+"""Run some tests on one driver: `make check T=tests/rules/core/test_fence.py K=signal D=lavapipe25`.
 
     python tools/check.py [--driver cpu] [TEST] [pytest arguments]
 

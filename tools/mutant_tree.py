@@ -148,7 +148,8 @@ class Tree:
         """Build the broken tree; return what is wrong with that, or ""."""
         if suite not in BUILDS:
             return ""
-        if suite == "pytest" and all(name.endswith(".py") for name in self._touched):
+        is_python = all(name.startswith(("vkshare/", "tests/")) and name.endswith(".py") for name in self._touched)
+        if suite == "pytest" and is_python:  # no build reads these
             return ""
         if not self._compile(suite):
             return "does not build"
@@ -167,10 +168,9 @@ class Tree:
         return all(self._compile(suite) and self._digest(suite) == was for suite, was in self._unbroken.items())
 
     def _built(self) -> list[Path]:
-        """The library and the extension that uses it, as the build has them."""
+        """The library and the extensions that use it, as the build has them."""
         folder = self.folder / "build-pytest"
-        (library,), (extension,) = folder.glob("lib/libvkshare.so.?"), folder.glob("_native*.so")
-        return [library, extension]
+        return sorted([*folder.glob("lib/libvkshare.so.?"), *folder.glob("_*.so")])
 
     def _install(self, binary: Path, built: Path) -> None:
         """Put a file where the installation has the built one, which has the same place below its folder."""

@@ -242,9 +242,9 @@ def run_all(mutants: list[Mutant], jobs: int, base: Path) -> tuple[list[Verdict]
 def report(verdict: Verdict, seconds: float) -> None:
     """Print one line a mutant, and which test noticed it."""
     mutant = verdict.mutant
-    told = verdict.wrong.upper() or "noticed"
+    reported = verdict.wrong.upper() or "noticed"
     where = f"{mutant.name:7} {mutant.suite:6} {mutant.driver:10}"
-    print(f"{where} {seconds:4.0f} s  {told:12} {mutant.why}", flush=True)
+    print(f"{where} {seconds:4.0f} s  {reported:12} {mutant.why}", flush=True)
     if not verdict.wrong:
         by = verdict.tests[0].rpartition("::")[2] if verdict.tests else "the run's end: it hung or crashed"
         print(f"{'':33} by {by}: {verdict.message[:160]}", flush=True)

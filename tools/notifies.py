@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.traces import Row, Trace, command  # noqa: E402
+from support.trace_runs import Row, Trace, command  # noqa: E402
 
 OUTPUT = ROOT / "docs" / "images"
 RATE = "60"  # Hz of the X server's vertical blanks
@@ -175,8 +175,8 @@ def _vsync_picture(reader: Reader, lanes: list[Lane], tick: Row) -> Picture:
         lanes, _VSYNC_KINDS, ["the tick, here", "and in another process"], _VSYNC_ZEROS[bool(heard)], "calls drivers"
     )
 
-    def tell(source: int, at: float, target: int, told: float, kind: int) -> None:
-        picture.arrows.append(Arrow(source, at - zero, target, told - zero, kind, int(target > display + 2)))
+    def tell(source: int, at: float, target: int, reported: float, kind: int) -> None:
+        picture.arrows.append(Arrow(source, at - zero, target, reported - zero, kind, int(target > display + 2)))
 
     if heard:
         tell(0, blank, 1, heard["ts"], _EVENT)
@@ -264,16 +264,16 @@ class _Round:
         self._submission(other, _VISITOR, _OTHER, 3)
         self._draw_bars()
         is_meanwhile = self._zero < no_op["ts"] and end_of(no_op) < end_of(work)
-        told = [arrow.end for arrow in self.picture.arrows if arrow.begin <= arrow.end <= self._end]
-        self.picture.is_clear = is_meanwhile and len(told) == len(self.picture.arrows)
+        reported = [arrow.end for arrow in self.picture.arrows if arrow.begin <= arrow.end <= self._end]
+        self.picture.is_clear = is_meanwhile and len(reported) == len(self.picture.arrows)
 
     def _step(self, lane: int, name: str, request: Row) -> Row:
         """Return the spans of the same request."""
         args = {key: request["args"][key] for key in ("client", "sequence")}
         return self._reader.first(_track(self._lanes[lane]), name, **args)
 
-    def _tell(self, source: int, at: float, target: int, told: float, kind: int, whose: int) -> None:
-        self.picture.arrows.append(Arrow(source, at - self._zero, target, told - self._zero, kind, whose))
+    def _tell(self, source: int, at: float, target: int, reported: float, kind: int, whose: int) -> None:
+        self.picture.arrows.append(Arrow(source, at - self._zero, target, reported - self._zero, kind, whose))
 
     def _handed(self, request: Row, client: int, worker: int, what: str, whose: int) -> Row:
         """Return the worker's spans of the request."""
@@ -336,7 +336,7 @@ def _displays() -> Iterator[dict[str, str]]:
     if not shutil.which("Xvfb"):
         yield {name: value for name, value in os.environ.items() if name != "DISPLAY"}
         return
-    from support.displays import xvfb
+    from support.private_displays import xvfb
 
     with xvfb(window_manager=False, options=("-fakescreenfps", RATE)) as display:
         yield display.environment

@@ -67,7 +67,8 @@ def draw(picture: Picture, output: Path) -> None:
 
 def _places(lanes: list[Lane]) -> list[float]:
     """The middle of each, from above."""
-    places, at = [], 0.0
+    places: list[float] = []
+    at = 0.0
     for before, lane in itertools.pairwise([lanes[0], *lanes]):
         at += (GAP if before.process != lane.process else 0) + (1 if places else 0)
         places.append(at)
@@ -251,5 +252,10 @@ def _legend(figure: Figure, picture: Picture) -> None:
     if any(bar.is_step for bar in picture.bars):
         handles.insert(-1, Patch(color=STEP, label=picture.steps))
     columns = math.ceil(len(handles) / _legend_rows(picture))
-    place = {"loc": "upper left", "bbox_to_anchor": (0.01, 0.998), "ncols": columns, "columnspacing": 1.6}
+    place: dict[str, Any] = {
+        "loc": "upper left",
+        "bbox_to_anchor": (0.01, 0.998),
+        "ncols": columns,
+        "columnspacing": 1.6,
+    }
     figure.legend(handles=handles, frameon=False, fontsize=9.5, handlelength=1.6, **place)

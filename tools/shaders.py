@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SHADERS = ROOT / "shaders"
@@ -52,7 +53,7 @@ def main() -> int:
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     sources = sorted(path for suffix in ("vert", "frag", "comp") for path in SHADERS.glob(f"*.{suffix}"))
     hashes = {path.name: sha256(path) for path in sources}
-    known = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {"compiler": "", "shaders": {}}
+    known: dict[str, Any] = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {"compiler": "", "shaders": {}}
     wrong = [f"{name}: the manifest has another hash" for name in hashes if known["shaders"].get(name) != hashes[name]]
     wrong += [f"{name}: in the manifest, not in shaders/" for name in known["shaders"] if name not in hashes]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """The jobs of a test run: which suite runs on which backend, by which commands, in which environment.
 
 A new job is a function that returns a `Job`, and one line in `all_jobs`. A new module of pytest needs nothing here;
-tests/selection.toml says on which drivers it runs, tests/support/run_volumes.py how much it does.
+its marks (pyproject.toml) say on which drivers it runs, tests/support/run_volumes.py how much it does.
 """
 
 from __future__ import annotations

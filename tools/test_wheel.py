@@ -49,7 +49,7 @@ def current_wheel() -> Path:
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:
-    """Return the names that are not copied; tests/native is copied."""
+    """Return the names that are not copied."""
     patterns = NOT_TESTED if Path(folder) == ROOT else ()
     return shutil.ignore_patterns("__pycache__", *patterns)(folder, names)
 
@@ -57,8 +57,8 @@ def ignored(folder: str, names: list[str]) -> set[str]:
 def is_ours(interpreter: str) -> bool:
     """Whether an interpreter is of the version that runs us."""
     ask = [interpreter, "-c", "import sys; print(*sys.version_info[:2])"]
-    told = subprocess.run(ask, check=True, capture_output=True, text=True).stdout
-    return told.split() == [str(number) for number in sys.version_info[:2]]
+    reported = subprocess.run(ask, check=True, capture_output=True, text=True).stdout
+    return reported.split() == [str(number) for number in sys.version_info[:2]]
 
 
 def main() -> int:
@@ -75,12 +75,10 @@ def main() -> int:
     tree = venv / "tree"
     shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
-    command += ["-m", "not serial and not slow", *pytest_arguments]
-    if is_ours(options.interpreter):
-        selection = tomllib.loads((ROOT / "tests" / "selection.toml").read_text())
-        command += [f"tests/{name}" for name in selection["wheel"]["modules"]]
-    else:
-        command += ["--ignore=tests/tools", "--ignore=tests/benchmarks"]  # no wheel has what these test
+    marks = "not serial and not slow" + (" and wheel" if is_ours(options.interpreter) else "")
+    # No wheel has what the ignored folders test.
+    command += ["-m", marks, "--ignore=tests/tools", "--ignore=tests/processes/benchmarks"]
+    command += pytest_arguments
     if options.results:
         command += results_options(options.results, Path(options.interpreter).name)
     return subprocess.run(command, cwd=tree, check=False).returncode

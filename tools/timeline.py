@@ -5,8 +5,9 @@
 
 The caption in docs/presentation.md follows single presents and semaphores by number: look at both after a change.
 
-The run is scenario() below, with the layer of tests/faults between vkshare and the driver: its events are the times of
-the picture, and its names of the objects. timeline_chart.py draws; matplotlib is needed (pyproject.toml, extra docs).
+The run is scenario() below, with the layer of tests/faults/layer between vkshare and the driver: its events are the
+times of the picture, and its names of the objects. timeline_chart.py draws; matplotlib is needed (pyproject.toml,
+extra docs).
 """
 
 from __future__ import annotations

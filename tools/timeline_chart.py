@@ -129,5 +129,5 @@ def _legend(figure: Figure) -> None:
         Line2D([], [], marker="o", color=PROOF, markersize=6, linewidth=0.9, label=proof),
         Line2D([], [], linestyle="", marker="x", color=INK, markersize=8, markeredgewidth=2, label="destroyed"),
     ]
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.998), "ncols": 2, "columnspacing": 3}
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.998), "ncols": 2, "columnspacing": 3}
     figure.legend(handles=handles, frameon=False, fontsize=10.5, **place)

@@ -20,9 +20,9 @@ from vkshare.core.pipe import Receiver as Receiver
 from vkshare.core.pipe import Sender as Sender
 from vkshare.core.pipe import open_receiver as open_receiver
 from vkshare.core.pipe import pipe as pipe
-from vkshare.core.queue import Consumer as Consumer
-from vkshare.core.queue import Producer as Producer
 from vkshare.core.queue import SurfaceQueue as SurfaceQueue
+from vkshare.core.queue_ends import Consumer as Consumer
+from vkshare.core.queue_ends import Producer as Producer
 from vkshare.core.surface import Surface as Surface
 from vkshare.core.view import View as View
 from vkshare.errors import AbandonedError as AbandonedError

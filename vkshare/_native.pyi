@@ -11,13 +11,10 @@ LAYOUT_VERSION: int
 SLOTS: int
 MAX_QUEUE_SURFACES: int
 MAX_METADATA: int
-TRACE_KINDS: tuple[str, ...]  # by the kind of a record (native/os/trace.h)
-TRACE_STATUSES: tuple[str, ...]
-TRACE_VERSION: int
 MESSAGE_CALLBACK: int  # address of vks_message_callback (native/backend/messages.h)
 
 class Device:
-    """One queue. `vulkan` is None for the CPU backend, else a dict of ints:
+    """One queue. `vulkan` is None for the CPU backend, else a dict of ints.
 
     get_device_proc_addr, device, queue, export_timelines (bool), max_timeline_difference, is_adopted (bool), and
     optionally lock_queue, unlock_queue (callables taking nothing, or addresses of C functions void (*)(void *)) with
@@ -45,17 +42,19 @@ class Device:
     def _count_copy(self, nbytes: int) -> None: ...
     def _reap(self, all: bool = False) -> int: ...
     def _shutdown(self) -> bool: ...  # False: the driver hangs, nothing may be destroyed
-    def _set_recorder(self, recorder: Recorder) -> None: ...  # a second one is left out
+    def _set_recorder(self, recorder: object, subpixel_bits: int) -> None: ...  # a capsule, or None; one is kept
 
 class Submission:
-    def is_done(self) -> bool: ...  # raises what made it fail
+    def is_done(self) -> bool:
+        """Returns whether it has run; raises the cause if it failed."""
     @property
     def is_held(self) -> bool: ...
     @property
     def serial(self) -> int: ...  # 0 while held
     @property
     def device(self) -> Device: ...
-    def wait(self, timeout: float | None = None) -> None: ...  # TimeoutError
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until it has run; TimeoutError after `timeout` seconds."""
     def _notify(self, event_queue: EventQueue, token: int) -> None: ...
     def __reduce_ex__(self, protocol: Any) -> NoReturn: ...
     def __await__(self) -> Any: ...  # calls vkshare.core.event_loop.wait_submission(self)
@@ -75,7 +74,6 @@ class CommandList:
         self, command_buffer: int, uses: Sequence[tuple[Surface, bool]], retire: Any, transfer_buffer: int = 0
     ) -> None: ...
     # retire: a callable of no arguments, called from Device._reap() once the last use has run
-    def _set_program(self, program: Program, uses: Sequence[tuple[Surface, bool]], slots: Sequence[int]) -> None: ...
     def _reset(self) -> None: ...  # forgets what was compiled: more commands were recorded
 
 class Recording(CommandList):
@@ -99,81 +97,6 @@ class Recording(CommandList):
     def _append(self, commands: Recording, uses: tuple[tuple[bool, Any], ...]) -> Self: ...
     # for each of commands._used(): whether commands that write to it are kept, and the surface that is read instead
     def _compile(self) -> None: ...
-
-class Drawable:
-    """The properties and Vulkan handles of an image, as commands use it (native/record/record.h)."""
-
-    def __init__(
-        self,
-        *,
-        width: int,
-        height: int,
-        format: int,
-        usage: int,
-        features: int = 0,
-        is_mappable: bool = False,
-        is_presentable: bool = False,
-        image: int = 0,
-        view: int = 0,
-        raw_view: int = 0,
-    ) -> None: ...
-    def close(self) -> None: ...  # before the image is destroyed
-
-class Recorder:
-    """Compiles the lists of one device: to command buffers if `device` is given, else to programs."""
-
-    def __init__(
-        self,
-        *,
-        subpixel_bits: int = 8,
-        get_device_proc_addr: int = 0,
-        device: int = 0,
-        family: int = 0,
-        transfer_family: int = 0xFFFFFFFF,
-        layout: int = 0,
-        set_layout: int = 0,
-        nearest: int = 0,
-        linear: int = 0,
-        tables: int = 0,
-        host_types: tuple[int, ...] = (0, 0),
-        has_names: bool = False,
-    ) -> None: ...
-    def set_pipeline(self, number: int, format: int, pipeline: int) -> None: ...
-    def close(self) -> None: ...  # destroys what it made: nothing of it runs
-    def statistics(self) -> dict[str, int]: ...
-
-class Program:
-    """A recorded list of raster operations (native/raster/program.h). Images are slots.
-
-    Not thread-safe; taken over by _set_program.
-    """
-
-    def __init__(self) -> None: ...
-    def image(self, width: int, height: int, format: int) -> int: ...  # -> slot
-    def clear(self, slot: int, colour: Sequence[float]) -> None: ...
-    def fill_rect(self, slot: int, x: int, y: int, width: int, height: int, colour: Sequence[float]) -> None: ...
-    def copy(self, source: int, sx: int, sy: int, width: int, height: int, target: int, x: int, y: int) -> None: ...
-    def blit(
-        self,
-        source: int,
-        source_rect: tuple[int, int, int, int],
-        target: int,
-        target_rect: tuple[int, int, int, int],
-        linear: bool,
-    ) -> None: ...  # rects are x0, y0, x1, y1, mirrored when x1 < x0
-    def composite(
-        self, source: int, target: int, x: int, y: int, opacity: float, is_straight: bool = False
-    ) -> None: ...
-    def draw_triangles(
-        self,
-        target: int,
-        vertices: Any,
-        colour_offset: int,
-        uv_offset: int,
-        texture: int,
-        linear: bool,
-        subpixel_bits: int,
-    ) -> None: ...  # vertices: C-contiguous float32 (N, K), x y z w first; offsets in floats; -1: none
 
 class ArrayBuffer:
     """The base of the public View: exports the buffer of its property `array`."""
@@ -232,7 +155,7 @@ class Surface:
         presentable: bool = False,  # a swapchain's image: never shared
         alias_of: Surface | None = None,  # of the same device: its page and semaphore are used, its pixels must be
     ) -> None: ...
-    def _set_drawable(self, drawable: Drawable) -> None: ...  # once
+    def _set_drawable(self, drawable: object) -> None: ...  # a capsule; once
     def _set_commands(
         self, acquire: int, release: int, transfer_acquire: int = 0, transfer_release: int = 0
     ) -> None: ...
@@ -305,84 +228,12 @@ class EventQueue:
     def __init__(self) -> None: ...
     def fileno(self) -> int: ...
     def drain(self) -> list[tuple[int, BaseException | None]]: ...
-
-class PresentTracker:
-    """The pure state machine of native/present/tracker.h, for tests and tools: no Vulkan, no clock.
-
-    Handles are ints above 0, times ns; fence_deadline None: never. Decisions are (kind, handle): "recycle_semaphore",
-    "reset_fence", "destroy_semaphore", "destroy_fence", "destroy_swapchain"; what is waited for is (kind, value):
-    "nothing", "image", "serial", "fence", "present".
-    """
-
-    def __init__(self, policy: str = "acquires", fence_deadline: int | None = None) -> None: ...
-    def swapchain(self, handle: int, image_count: int, shared: bool = False, last_use: int = 0) -> None: ...
-    def waited(self, image: int, serial: int) -> None: ...
-    def presented(self, image: int, semaphores: Sequence[int], fence: int = 0, now: int = 0) -> None: ...
-    def semaphore(self, handle: int, serial: int, discarded: bool = False) -> None: ...
-    def collect(
-        self, completed: int, now: int = 0, is_signalled: Callable[[int], object] | None = None
-    ) -> list[tuple[str, int]]: ...  # by fences is_signalled must be given
-    def close(self) -> tuple[int, list[tuple[str, int]]]: ...  # presents without proof, and what is left
-    def wanted(self) -> tuple[str, int]: ...
-    def unproven(self) -> tuple[str, int]: ...
-    def statistics(self) -> dict[str, int]: ...
-
-class Display:
-    """One thread that ticks (native/vsync/display.h). Intervals are nanoseconds as a fraction, times ns."""
-
-    def __init__(self, numerator: int, denominator: int, is_estimated: bool) -> None: ...
     @property
-    def number(self) -> int: ...
-    def _set_interval(self, numerator: int, denominator: int, is_estimated: bool) -> None: ...
-    def _listen(self, kind: str) -> int: ...  # the number of the source
-    def _heard(self, source: int, time: int) -> None: ...  # ClosedError
-    def _wait_wanted(self, source: int, is_wanted: bool, timeout: float | None = None) -> None: ...  # ClosedError
-    def _shutdown(self) -> None: ...
-    def _counters(self) -> dict[str, Any]: ...  # vks_display_statistics
+    def _address(self) -> int: ...  # of the vks_event_queue
 
-class Dispatcher:
-    def __init__(self, display: Display) -> None: ...
-    def _move(self, display: Display) -> None: ...
-    def _close(self) -> None: ...
-
-class Observer:
-    def __init__(self, dispatcher: Dispatcher) -> None: ...  # it rests
-    def _wait(self, timeout: float | None) -> tuple[int, int, int, int, int, int, str, int, int] | None: ...
-    def attend(self) -> None: ...
-    def rest(self) -> None: ...
-    def fileno(self) -> int: ...
-    def _close(self) -> None: ...
-
-class Bridge:
-    def __init__(self, dispatcher: Dispatcher) -> None: ...
-    @property
-    def _page(self) -> int: ...  # the fd, the bridge's own
-    @property
-    def has_reader(self) -> bool: ...
-    @property
-    def is_attending(self) -> bool: ...
-    def _close(self) -> None: ...
-
-class BridgeEnd:
-    def __init__(self, display: Display, page: int) -> None: ...  # until it is freed; DescriptorError
-
-def page_inspect(fd: int) -> dict[str, Any]: ...  # vks_page_view as a dict, slots a list of dicts; DescriptorError
-def queue_page_inspect(fd: int) -> dict[str, Any]: ...  # vks_queue_view as a dict, its ends dicts; DescriptorError
-def memfd_create(name: str, size: int) -> int: ...  # the fd; OSError, UnsupportedError
-def memfd_check(fd: int, what: str, writable: bool, size: int) -> None: ...  # DescriptorError; at least `size` bytes
-def memory_check(fd: int, is_memfd: bool, size: int) -> None: ...  # DescriptorError
-def memory_replace(own: int, fd: int, address: int, offset: int) -> int: ...  # native/shm/memory.h
-def memory_reserve(mapping: Any, fd: int) -> None: ...  # the whole of it; OSError; hears Ctrl-C
-def queue_page_make(
-    width: int, height: int, format: int, count: int, metadata_size: int, network: int, single_threaded: bool, kind: int
-) -> int: ...
-def queue_page_read(fd: int) -> tuple[int, int, int, int, int, int, int, int]: ...
-def queue_page_counts(fd: int) -> tuple[int, int, int, int, int]: ...
-def have_futex_waitv() -> bool: ...
-def thread_count() -> int: ...
-def trace_is_on() -> bool: ...
-def trace_problem() -> int: ...
-def trace_mark(kind: int, name: str, began: int = 0, object: int = 0, value: int = 0) -> None: ...
+def capsule(address: int, kind: str) -> object: ...  # kind: "vks_drawable" or "vks_recorder"
+def raise_status(status: int, what: str) -> NoReturn: ...  # of this thread's last call, which failed
+def deadline(timeout: float | None) -> int: ...  # ns of CLOCK_MONOTONIC; 0: test and return; TypeError, ValueError
 
 class Swapchain:
     """The frames of a window or of a headless target: native/present/swapchain.h."""
@@ -431,51 +282,13 @@ class Frame:
     def is_closed(self) -> bool: ...
     @property
     def is_hidden(self) -> bool: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Returns the frame without a present: the next acquire() hands the image out again. Idempotent."""
 
 class Prepared:
     """A command list for each image, from _record(index)."""
 
     def reset(self) -> None: ...
-
-class CudaTimeline:
-    """A CUexternalSemaphore of the type timeline, of a CUcontext. OSError: CUDA's driver is not there."""
-
-    def __init__(self, semaphore: int, context: int) -> None: ...
-    def wait(self, value: int, stream: int) -> int: ...  # a CUresult; value 0: only the stream is checked
-    def signal(self, value: int, stream: int) -> int: ...
-    given: int  # the last value that a stream was given to signal
-    def detach(self) -> int: ...
-
-class WorkRing:
-    """Requests on their way to one rendering thread and back: native/server/work_ring.h."""
-
-    def __init__(self, event_queue: EventQueue, token: int) -> None: ...
-    def give(self, request: object, /) -> None: ...
-    def take(self) -> Any: ...  # None: it is closed
-    def done(self, result: object, /) -> None: ...
-    def leave(self) -> None: ...
-    def collect(self) -> tuple[Any, Any] | None: ...  # request, result
-    def drop(self) -> Any: ...  # a request that no thread took, or None
-    def close(self) -> None: ...
-    @property
-    def has_left(self) -> bool: ...
-
-class ServerPoll:
-    """Sleeps until something happens on a server's connections, and answers no-ops: native/server/poll.h."""
-
-    def __init__(self) -> None: ...
-    def add(self, fd: int, token: int, interest: int) -> None: ...  # interest: 1 read, 2 write
-    def watch(self, fd: int, interest: int, answers_no_ops: bool) -> None: ...
-    def remove(self, fd: int, /) -> None: ...
-    def set_generation(self, generation: int, /) -> None: ...
-    def wait(
-        self, timeout: float | None, /
-    ) -> list[
-        tuple[int, int, tuple[int, ...]]
-    ]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences without an answer
-    @property
-    def answered(self) -> int: ...
 
 def dlpack(
     keep: object,

@@ -99,7 +99,7 @@ class SurfaceLostError(_TellsInWords):
 
 
 class UnsupportedError(VkshareError):
-    """This machine, driver or device cannot do it.
+    """The machine, driver or device cannot do it.
 
     Parameters
     ----------

@@ -78,6 +78,15 @@ static inline vks_surface_descriptor receive(const char *path)
     return descriptor;
 }
 
+static inline void close_all(vks_device *device, vks_surface *surface, vks_surface_descriptor *descriptor)
+{
+    vks_surface_close(surface);
+    vks_surface_unref(surface);
+    vks_surface_descriptor_close(descriptor);
+    vks_device_shutdown(device);
+    vks_device_unref(device);
+}
+
 /* Reports that the surface is owned and drawn to. */
 static inline void tell_and_hold(const arguments *given)
 {

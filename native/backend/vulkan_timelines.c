@@ -1,5 +1,4 @@
 /* vulkan_timelines.c: timeline semaphores: waits, host signals, and their exchange with other processes. */
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -129,10 +128,9 @@ vks_status vks_vulkan_export_timeline(vks_device *device, uint64_t semaphore, in
     vks_status status = vks_vulkan_result(queue->GetSemaphoreFdKHR(queue->device, &info, &raw), "vkGetSemaphoreFdKHR");
     if (status)
         return status;
-    *fd = vks_dup(raw); /* the driver's fd is not always CLOEXEC */
-    int code = errno;
+    status = vks_duplicate_fd(raw, "the semaphore's file descriptor", fd); /* the driver's is not always CLOEXEC */
     close(raw);
-    return *fd < 0 ? vks_fail(VKS_OS_ERROR, code, "the semaphore's file descriptor could not be duplicated") : VKS_OK;
+    return status;
 }
 
 vks_status vks_vulkan_import_timeline(vks_device *device, int fd, uint64_t *semaphore)

@@ -42,6 +42,7 @@ void vks_device_unref(vks_device *device)
     free(device->completions.external);
     free(device->scheduler);
     free(device->impl);
+    free(device->engine);
     free(device);
 }
 

@@ -127,6 +127,9 @@ struct vks_device {
     _Atomic bool swapchain_leaked; /* the same for a swapchain of this device, which itself continued */
     _Atomic uint32_t driver_calls; /* calls inside the driver that do not hold the lock */
     uint64_t final;                /* valid when `gone`: the last serial that has run */
+
+    void *engine;                           /* of native/engine; freed with the device */
+    void (*end_engine)(vks_device *device); /* the shutdown's last step, unless the device leaks */
 };
 
 /* A compiled command list. Its creator sets `destroy`, which drops the uses. */

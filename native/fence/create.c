@@ -1,6 +1,5 @@
 /* create.c: a fence of this device, an engine's, or a follower of another party's; and its export. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -215,8 +214,8 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
         fence->published = true;
         status = vks_fence_start_publishing(fence);
     }
-    if (!status && (*page_fd = vks_dup(fence->page_fd)) < 0)
-        status = vks_fail(VKS_OS_ERROR, errno, "the fence's page could not be duplicated");
+    if (!status)
+        status = vks_duplicate_fd(fence->page_fd, "the fence's page", page_fd);
     if (!status && device->native_timelines && fence->semaphore &&
         (status = device->backend->export_timeline(device, fence->semaphore, semaphore_fd))) {
         close(*page_fd);

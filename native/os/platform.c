@@ -221,6 +221,14 @@ uint64_t vks_pid_namespace(void)
     return atomic_load(&known);
 }
 
+int vks_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+
+vks_status vks_duplicate_fd(int fd, const char *what, int *out)
+{
+    *out = vks_dup(fd);
+    return *out < 0 ? vks_fail(VKS_OS_ERROR, errno, "%s could not be duplicated", what) : VKS_OK;
+}
+
 /* ---- threads ---- */
 
 uint32_t vks_thread_count(void) { return atomic_load(&thread_count); }

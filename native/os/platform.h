@@ -76,6 +76,8 @@ bool vks_pidfd_exited(int pidfd); /* every thread has ended; false if a signal i
 uint64_t vks_pid_namespace(void); /* inode of /proc/self/ns/pid, 0 when unknown */
 
 int vks_dup(int fd); /* CLOEXEC; -1 and errno */
+/* The same with a status; `what` names the fd in the error. *out is -1 after a failure. */
+vks_status vks_duplicate_fd(int fd, const char *what, int *out);
 
 /* Starts a named thread that blocks every signal except its own faults. vks_thread_count() counts
  * it. */

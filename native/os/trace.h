@@ -113,7 +113,7 @@ static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() 
 void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time);
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */
 
-/* native/python uses these: native/vkshare.map.in. */
+/* Python uses these: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 extern const char *const vks_trace_kind_names[VKS_TRACE_KIND_COUNT];
 bool vks_trace_enabled(void); /* vks_tracing(), for code outside of the library */

@@ -27,7 +27,7 @@
 
 #include "vkshare.h"
 
-/* native/python calls functions of this header: native/vkshare.map.in. */
+/* Python calls functions of this header: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 
 typedef enum vks_present_policy { VKS_PRESENTS_BY_ACQUIRES, VKS_PRESENTS_BY_FENCES } vks_present_policy;

@@ -199,74 +199,6 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
     return free_to_set ? vkpy_none_or_raise(status, "CommandList._set_vulkan") : NULL;
 }
 
-/* Returns the images of the program's slots, as indices into the uses. NULL: raised. */
-static uint32_t *read_slots(PyObject *object, Py_ssize_t n_uses, Py_ssize_t *n_slots)
-{
-    PyObject *tuple = PySequence_Tuple(object);
-    if (tuple == NULL) {
-        PyErr_Clear();
-        vkpy_type_error(object, "slots", "a sequence of indices into uses");
-        return NULL;
-    }
-    *n_slots = PyTuple_Size(tuple);
-    uint32_t *slots = PyMem_Calloc((size_t)*n_slots + 1, sizeof *slots);
-    if (slots == NULL)
-        PyErr_NoMemory();
-    for (Py_ssize_t i = 0; slots != NULL && i < *n_slots; ++i) {
-        long long index;
-        if (vkpy_integer(PyTuple_GetItem(tuple, i), "slots", 0, n_uses - 1, &index)) {
-            slots[i] = (uint32_t)index;
-        } else {
-            PyMem_Free(slots);
-            slots = NULL;
-        }
-    }
-    Py_DECREF(tuple);
-    return slots;
-}
-
-static vks_program *take_program(PyObject *object, vkpy_program **program)
-{
-    if (!PyObject_TypeCheck(object, vkpy_program_type)) {
-        vkpy_type_error(object, "program", "a Program");
-        return NULL;
-    }
-    *program = (vkpy_program *)object;
-    if ((*program)->core == NULL)
-        vkpy_raise_named("InvalidCallError", "the Program was never initialised, or was taken over already");
-    return (*program)->core;
-}
-
-static PyObject *commands_set_program(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
-                                      PyObject *keywords)
-{
-    static vkpy_signature signature = {"CommandList._set_program", 3, 3, 3, {"program", "uses", "slots"}, {NULL}};
-    vkpy_commands *self = (vkpy_commands *)object;
-    PyObject *values[3], *result = NULL;
-    vkpy_program *program;
-    use_list list;
-    Py_ssize_t n_slots;
-    VKPY_LIVE_BY(self, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_uses(values[1], &list))
-        return NULL;
-    uint32_t *slots = read_slots(values[2], list.count, &n_slots);
-    vks_program *taken = slots != NULL && may_set(self) ? take_program(values[0], &program) : NULL;
-    if (taken != NULL) {
-        vks_commands *core = NULL;
-        program->core = NULL;
-        vks_status status = vks_commands_create_cpu(self->device->core, taken, list.uses, (size_t)list.count, slots,
-                                                    (size_t)n_slots, &core);
-        if (status == VKS_OK)
-            keep(self, core, &list);
-        else
-            program->core = taken;
-        result = vkpy_none_or_raise(status, "CommandList._set_program");
-    }
-    PyMem_Free(slots);
-    free_uses(&list);
-    return result;
-}
-
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyObject *commands_device(PyObject *object, void *ignored)
@@ -289,15 +221,13 @@ static PyMethodDef methods[] = {
      "Device._reap() "
      "once the last use "
      "has run."},
-    {"_set_program", VKPY_FASTCALL(commands_set_program), METH_FASTCALL | METH_KEYWORDS,
-     "_set_program($self, program, uses, slots)\n--\n\nTakes over the program, whose slot i is uses[slots[i]]."},
     {"_reset", commands_reset, METH_NOARGS, "_reset($self)\n--\n\nDrops the compiled commands."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"device", commands_device, NULL, "The device that it is for.", NULL},
-    {"_is_compiled", commands_is_compiled, NULL, "Whether one of the _set_ methods ran since the last _reset().", NULL},
+    {"_is_compiled", commands_is_compiled, NULL, "Whether it was compiled since the last _reset().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

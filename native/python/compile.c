@@ -150,16 +150,17 @@ static outcome compile_program(vkpy_recording *self, uint32_t subpixel_bits)
     return keep(self, status, core);
 }
 
-static outcome compile_now(vkpy_recording *self, const vkpy_recorder *recorder, vks_record_problem *problem)
+static outcome compile_now(vkpy_recording *self, vks_record_problem *problem)
 {
-    if (recorder->core == NULL)
-        return compile_program(self, recorder->subpixel_bits);
+    vks_recorder *recorder = self->base.device->recorder;
+    if (recorder == NULL)
+        return compile_program(self, self->base.device->subpixel_bits);
     pins held;
     outcome how = RAISED;
     size_t n_uses = (size_t)PyList_Size(self->used);
     if (pin_all(self, n_uses, &held)) {
         bool is_unchanged = self->core != NULL && self->base.core == NULL && (size_t)PyList_Size(self->used) == n_uses;
-        how = is_unchanged ? compile_vulkan(self, recorder->core, problem) : AGAIN;
+        how = is_unchanged ? compile_vulkan(self, recorder, problem) : AGAIN;
     }
     unpin(&held);
     return how;
@@ -215,17 +216,16 @@ static outcome compile_once(vkpy_recording *self)
     }
     if (self->base.core != NULL) /* by another thread's submit(), or by the backend itself */
         return DONE;
-    const vkpy_recorder *recorder = (const vkpy_recorder *)self->base.device->recorder;
-    if (recorder == NULL)
+    if (self->base.device->subpixel_bits == 0)
         return prepare(self, NULL) ? AGAIN : RAISED;
-    if (!reap(self, recorder->core))
+    if (!reap(self, self->base.device->recorder))
         return RAISED;
     if (self->is_closed || self->base.core != NULL)
         return AGAIN; /* reap() ran Python code */
     if (!have_recording(self))
         return RAISED;
     vks_record_problem problem = {.kind = VKS_PROBLEM_NONE};
-    outcome how = compile_now(self, recorder, &problem);
+    outcome how = compile_now(self, &problem);
     if (how == AGAIN && problem.kind == VKS_PROBLEM_PIPELINE && !prepare(self, &problem))
         return RAISED;
     return how;

@@ -183,7 +183,8 @@ static void device_dealloc(PyObject *object)
         PyErr_Restore(type, value, traceback);
     }
     vkpy_queue_lock_free(self->queue_lock);
-    Py_XDECREF(self->recorder);
+    if (self->recorder != NULL)
+        vks_recorder_unref(self->recorder);
     Py_XDECREF(self->name);
     vkpy_dealloc_free(object);
 }
@@ -306,6 +307,30 @@ static PyObject *device_completed(PyObject *object, void *ignored)
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
+static PyObject *device_set_recorder(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Device._set_recorder", 2, 2, 2, {"recorder", "subpixel_bits"}, {NULL}};
+    vkpy_device *self = (vkpy_device *)object;
+    PyObject *values[2];
+    long long subpixel_bits;
+    VKPY_LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_integer(values[1], "subpixel_bits", 4, 8, &subpixel_bits))
+        return NULL;
+    if (values[0] != Py_None && !PyCapsule_IsValid(values[0], "vks_recorder")) {
+        vkpy_type_error(values[0], "recorder", "the capsule of a vks_recorder");
+        return NULL;
+    }
+    if (self->subpixel_bits != 0) /* two threads made the first list at once */
+        Py_RETURN_NONE;
+    if (values[0] != Py_None) {
+        self->recorder = PyCapsule_GetPointer(values[0], "vks_recorder");
+        vks_recorder_ref(self->recorder);
+    }
+    self->subpixel_bits = (uint32_t)subpixel_bits;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"submit", VKPY_FASTCALL(vkpy_submit), VKPY_FAST,
      "submit($self, *commands, waits=(), signals=())\n--\n\nHands work to the queue, or holds it until its waits are "
@@ -320,8 +345,9 @@ static PyMethodDef methods[] = {
      "_count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
     {"_reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
      "_reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
-    {"_set_recorder", vkpy_device_set_recorder, METH_O,
-     "_set_recorder($self, recorder)\n--\n\nThe Recorder with which its lists are compiled; a second one is left out."},
+    {"_set_recorder", VKPY_FASTCALL(device_set_recorder), VKPY_FAST,
+     "_set_recorder($self, recorder, subpixel_bits)\n--\n\nThe capsule of the vks_recorder with which its lists are "
+     "compiled, or None: the rasteriser. A second one is left out."},
     {"_shutdown", device_shutdown, METH_NOARGS,
      "_shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for "
      "ever."},

@@ -95,6 +95,13 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+VKPY_GETTER(event_queue_address, vkpy_event_queue, PyLong_FromVoidPtr(self->core))
+
+static PyGetSetDef getters[] = {
+    {"_address", event_queue_address, NULL, "The address of the vks_event_queue.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_event_queue), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
@@ -102,6 +109,7 @@ static PyType_Slot slots[] = {
     {Py_tp_init, (void *)event_queue_init},
     {Py_tp_dealloc, (void *)event_queue_dealloc},
     {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
     {Py_tp_members, members},
     {0, NULL},
 };

@@ -11,74 +11,6 @@ typedef struct vkpy_queue {
 
 enum { SMALL_METADATA = 512 };
 
-/* ---- pages ------------------------------------------------------------------------------------------------------- */
-
-PyObject *vkpy_queue_page_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
-{
-    static vkpy_signature signature = {
-        "queue_page_make",
-        8,
-        8,
-        8,
-        {"width", "height", "format", "count", "metadata_size", "network", "single_threaded", "kind"},
-        {NULL}};
-    PyObject *values[8];
-    long long numbers[5], kind;
-    static const char *names[5] = {"width", "height", "format", "count", "metadata_size"};
-    vks_queue_info info = {0};
-    (void)module;
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    for (int i = 0; i < 5; ++i)
-        if (!vkpy_integer(values[i], names[i], i < 4, INT32_MAX, &numbers[i]))
-            return NULL;
-    /* kind: 1 starts full, 2 lets each end begin before the other was opened */
-    if (!vkpy_u64(values[5], "network", &info.network) || !vkpy_bool(values[6], &info.single_threaded) ||
-        !vkpy_integer(values[7], "kind", 0, 3, &kind))
-        return NULL;
-    info.width = (uint32_t)numbers[0];
-    info.height = (uint32_t)numbers[1];
-    info.format = (uint32_t)numbers[2];
-    info.count = (uint32_t)numbers[3];
-    info.metadata_size = (uint32_t)numbers[4];
-    info.full = kind & 1;
-    info.early = kind & 2;
-    int fd;
-    vks_status status = vks_queue_page_make(&info, &fd);
-    return status == VKS_OK ? PyLong_FromLong(fd) : vkpy_raise(status, "SurfaceQueue");
-}
-
-PyObject *vkpy_queue_page_read(PyObject *module, PyObject *fd_object)
-{
-    int fd;
-    vks_queue_info info;
-    (void)module;
-    if (!vkpy_fd(fd_object, "fd", false, &fd))
-        return NULL;
-    vks_status status = vks_queue_page_read(fd, &info);
-    if (status != VKS_OK)
-        return vkpy_raise(status, "SurfaceQueue.open");
-    return Py_BuildValue("(IIIIIKii)", info.width, info.height, info.format, info.count, info.metadata_size,
-                         (unsigned long long)info.network, (int)info.single_threaded, (int)info.early);
-}
-
-static PyObject *counts(const vks_queue_statistics *told)
-{
-    return Py_BuildValue("(KKKII)", (unsigned long long)told->enqueued, (unsigned long long)told->committed,
-                         (unsigned long long)told->dequeued, told->producer_pid, told->consumer_pid);
-}
-
-PyObject *vkpy_queue_page_counts(PyObject *module, PyObject *fd_object)
-{
-    int fd;
-    vks_queue_statistics told;
-    (void)module;
-    if (!vkpy_fd(fd_object, "fd", false, &fd))
-        return NULL;
-    vks_status status = vks_queue_page_count(fd, &told);
-    return status == VKS_OK ? counts(&told) : vkpy_raise(status, "SurfaceQueue.statistics");
-}
-
 /* ---- an end's beginning ------------------------------------------------------------------------------------------ */
 
 static const char *const end_names[] = {[VKS_PRODUCER] = "Producer", [VKS_CONSUMER] = "Consumer"};
@@ -331,7 +263,8 @@ static PyObject *queue_counts(PyObject *object, PyObject *ignored)
     (void)ignored;
     VKPY_LIVE(self);
     vks_queue_get_statistics(self->core, &told);
-    return counts(&told);
+    return Py_BuildValue("(KKKII)", (unsigned long long)told.enqueued, (unsigned long long)told.committed,
+                         (unsigned long long)told.dequeued, told.producer_pid, told.consumer_pid);
 }
 
 VKPY_GETTER(queue_device, vkpy_queue, Py_NewRef((PyObject *)self->device))

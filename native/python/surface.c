@@ -505,6 +505,21 @@ VKPY_GETTER(surface_generation, vkpy_surface, PyLong_FromUnsignedLong(vks_surfac
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
+static PyObject *surface_set_drawable(PyObject *object, PyObject *drawable)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    VKPY_LIVE(self);
+    if (!PyCapsule_IsValid(drawable, "vks_drawable")) {
+        vkpy_type_error(drawable, "drawable", "the capsule of a vks_drawable");
+        return NULL;
+    }
+    if (self->drawable != NULL)
+        return vkpy_raise_named("InvalidCallError", "the Surface has a Drawable already");
+    self->drawable = PyCapsule_GetPointer(drawable, "vks_drawable");
+    vks_drawable_ref(self->drawable);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"acquire", VKPY_FASTCALL(surface_acquire), VKPY_FAST,
      "acquire($self, key=0, timeout=None, *, mode='cpu+gpu')\n--\n\n"
@@ -520,8 +535,8 @@ static PyMethodDef methods[] = {
     {"_set_commands", VKPY_FASTCALL(surface_set_commands), VKPY_FAST,
      "_set_commands($self, acquire, release, transfer_acquire=0, transfer_release=0)\n--\n\nVkCommandBuffers, set "
      "once."},
-    {"_set_drawable", vkpy_surface_set_drawable, METH_O,
-     "_set_drawable($self, drawable)\n--\n\nThe Drawable of its image, set once: commands can be recorded for it."},
+    {"_set_drawable", surface_set_drawable, METH_O,
+     "_set_drawable($self, drawable)\n--\n\nThe capsule of its image's vks_drawable, once: commands can use it."},
     {"_export", surface_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_page", surface_page, METH_NOARGS, "_page($self)\n--\n\nAn fd of the shared page, the caller's to close."},

@@ -23,10 +23,9 @@
 #endif
 #include <Python.h>
 #include <structmember.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "record/record.h"
+#include "vkpy_sleep.h"
 #include "vkshare.h"
 
 #define VKPY_LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -45,7 +44,8 @@ typedef struct vkpy_device {
     vkpy_queue_lock *queue_lock;                 /* the queue lock, if it is a pair of Python callables; else NULL */
     vkpy_pixels *pixels;                         /* of destroyed surfaces whose work may still use them */
     vkpy_held_arguments *held_first, *held_last; /* arguments of held submissions */
-    PyObject *recorder;                          /* a vkpy_recorder, for CommandList._compile(); NULL: none was set */
+    vks_recorder *recorder;                      /* a reference; NULL: lists become programs of the rasteriser */
+    uint32_t subpixel_bits;                      /* of these; 0: _set_recorder() was not called */
     bool initialised;
     PyObject *weakrefs;
 } vkpy_device;
@@ -73,12 +73,6 @@ typedef struct vkpy_recording {
     bool is_closed;
 } vkpy_recording;
 
-typedef struct vkpy_program {
-    PyObject_HEAD
-    vks_program *core; /* NULL once taken over by a CommandList */
-    PyObject *weakrefs;
-} vkpy_program;
-
 typedef struct vkpy_fence {
     PyObject_HEAD
     vkpy_device *device;
@@ -98,19 +92,6 @@ typedef struct vkpy_surface {
     PyObject *weakrefs;
 } vkpy_surface;
 
-typedef struct vkpy_drawable {
-    PyObject_HEAD
-    vks_drawable *core;
-    PyObject *weakrefs;
-} vkpy_drawable;
-
-typedef struct vkpy_recorder {
-    PyObject_HEAD
-    vks_recorder *core;     /* NULL: lists become programs of the rasteriser */
-    uint32_t subpixel_bits; /* of these; 0 until __init__ has succeeded */
-    PyObject *weakrefs;
-} vkpy_recorder;
-
 typedef struct vkpy_pending_acquire {
     PyObject_HEAD
     vkpy_surface *surface;
@@ -125,13 +106,11 @@ typedef struct vkpy_event_queue {
 } vkpy_event_queue;
 
 /* Created once by vkpy_add_types(), never freed. */
-extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_tracker_type,
-    *vkpy_cuda_timeline_type, *vkpy_recording_type, *vkpy_drawable_type, *vkpy_recorder_type;
+extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_fence_type, *vkpy_surface_type,
+    *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_recording_type;
 
-extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
-    vkpy_surface_spec, vkpy_pending_acquire_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_tracker_spec,
-    vkpy_cuda_timeline_spec, vkpy_recording_spec, vkpy_drawable_spec, vkpy_recorder_spec;
+extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_fence_spec, vkpy_surface_spec,
+    vkpy_pending_acquire_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_recording_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -170,29 +149,14 @@ vkpy_event_queue *vkpy_event_queue_argument(PyObject *object, const char *name);
 /* Returns a Submission whose `core` the caller fills in. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
 PyObject *vkpy_pending_acquire_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also on failure */
-/* Device.submit and _native.page_inspect. */
+/* Device.submit and _native.dlpack. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_page_inspect(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_memfd_create(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_memfd_check(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_memory_check(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_memory_replace(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_memory_reserve(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_queue_page_inspect(PyObject *module, PyObject *fd);
-/* _native.trace_is_on, trace_problem, trace_mark and their constants (0; -1: raised). */
-PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored);
-PyObject *vkpy_trace_problem(PyObject *module, PyObject *ignored);
-PyObject *vkpy_trace_mark(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-int vkpy_add_trace_constants(PyObject *module);
 
 /* commands.c: drops the compiled commands. Work in flight has its own reference. */
 void vkpy_commands_forget(vkpy_commands *self);
 /* compile.c: Recording._compile(). */
 PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
-/* recorder.c: Surface._set_drawable and Device._set_recorder. */
-PyObject *vkpy_surface_set_drawable(PyObject *self, PyObject *drawable);
-PyObject *vkpy_device_set_recorder(PyObject *self, PyObject *recorder);
 
 /* The pixels of a CPU surface: the buffer of a Python object. */
 struct vkpy_pixels {
@@ -237,13 +201,6 @@ int vkpy_queue_lock_traverse(vkpy_queue_lock *queue_lock, visitproc visit, void 
         if (VKPY_UNLIKELY(vkpy_thread != NULL))                                                                        \
             PyEval_RestoreThread(vkpy_thread);                                                                         \
     } while (0)
-
-/* Call before a sleep. A signal just before the sleep does not end it, and Ctrl-C must be handled
- * within 100 ms (X8, K28), so the main thread, which runs the handlers, wakes every 50 ms. */
-static inline void vkpy_prepare_to_sleep(void)
-{
-    vks_set_interrupt_interval(getpid() == (pid_t)syscall(SYS_gettid) ? UINT64_C(50000000) : 0);
-}
 
 /* A call that may sleep: releases the GIL, and calls again after each signal. The status is
  * VKS_INTERRUPTED if a signal handler raised. */

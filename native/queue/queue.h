@@ -37,4 +37,7 @@ vks_status vks_queue_not_open_yet(const vks_queue *queue); /* the error */
 /* Commits the pairs that a dead producer wrote; the last one counts if its surface was released. */
 void vks_queue_adopt_pairs(vks_queue *queue);
 
+/* ---- descriptor.c ---- */
+void vks_queue_descriptor_clear(vks_queue_descriptor *out); /* it has no fds; those that it had are not closed */
+
 #endif

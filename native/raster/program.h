@@ -11,16 +11,13 @@
 
 #include "raster/raster.h"
 
-// native/python calls functions of this header: native/vkshare.map.in.
-#pragma GCC visibility push(default)
-
 struct vks_program;
 
 // NULL if out of memory. The caller owns it.
 struct vks_program *vks_program_create(void);
 
-// NULL is allowed.
-void vks_program_destroy(struct vks_program *program);
+// NULL is allowed. native/python calls it: native/vkshare.map.in.
+__attribute__((visibility("default"))) void vks_program_destroy(struct vks_program *program);
 
 // Declares the next image slot: 0, 1, 2, … or a negative status.
 int vks_program_image(struct vks_program *program, uint32_t width, uint32_t height, uint32_t format);
@@ -56,5 +53,3 @@ uint32_t vks_program_images(const struct vks_program *program);
 // VKS_RASTER_NO_MEMORY can stop it half-way.
 int vks_program_run(const struct vks_program *program, const struct vks_image *images, uint32_t count,
                     struct vks_pool *pool);
-
-#pragma GCC visibility pop

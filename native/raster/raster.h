@@ -73,14 +73,11 @@ struct vks_vertex_layout {
     int32_t uv;       // u, v in 0..1 over the texture; -1: none
 };
 
-// native/python calls these two: native/vkshare.map.in.
-#pragma GCC visibility push(default)
-// Bytes of a pixel, or 0 for a number that is no format.
-size_t vks_format_bytes(uint32_t format);
+// Bytes of a pixel, or 0 for a number that is no format. native/python calls it: native/vkshare.map.in.
+__attribute__((visibility("default"))) size_t vks_format_bytes(uint32_t format);
 
 // English for a status ("the image's rows do not fit its size"); never NULL.
 const char *vks_raster_status_text(int status);
-#pragma GCC visibility pop
 
 // VKS_RASTER_OK if the image may be given to the calls below.
 int vks_image_check(const struct vks_image *image);

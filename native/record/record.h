@@ -18,7 +18,7 @@
 
 #include "vkshare.h"
 
-#pragma GCC visibility push(default) /* native/python uses it: native/vkshare.map.in */
+#pragma GCC visibility push(default) /* Python uses it: native/vkshare.map.in */
 
 /* ---- drawables ------------------------------------------------------------------------------------------------- */
 

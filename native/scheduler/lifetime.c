@@ -86,8 +86,11 @@ static vks_status end_device(vks_device *device)
     if ((status = wait_for_driver_calls(device)))
         return status;
     device->backend->stop(device);
-    if (!device->leaks)
+    if (!device->leaks) {
         device->backend->destroy(device);
+        if (device->end_engine && !device->swapchain_leaked)
+            device->end_engine(device);
+    }
     device->shut_down = VKS_SHUTDOWN_DONE;
     return VKS_OK;
 }

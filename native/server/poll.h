@@ -16,7 +16,7 @@
 
 #include "vkshare.h"
 
-/* native/python calls functions of this header: native/vkshare.map.in. */
+/* Python calls functions of this header: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 
 /* A message's header, little-endian, as in vkshare/server/wire.py. A no-op consists of the header

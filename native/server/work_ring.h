@@ -16,7 +16,7 @@
 
 #include "vkshare.h"
 
-/* native/python calls functions of this header: native/vkshare.map.in. */
+/* Python calls functions of this header: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 
 /* Capacity: 64 requests that cannot fail (R6), one that can fail behind them, and one that ends the

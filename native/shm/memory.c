@@ -24,8 +24,6 @@
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define WRITE_SEALS (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
-int vks_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
-
 /* ---- creating ---- */
 
 static vks_status refuse_memfd(int code)

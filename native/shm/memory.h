@@ -5,7 +5,7 @@
 
 #include "os/platform.h"
 
-/* native/python calls functions of this header: native/vkshare.map.in. */
+/* Python calls functions of this header: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 
 /* The use of a memfd from another process. */

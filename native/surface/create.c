@@ -56,6 +56,8 @@ static void destroy_memory(vks_surface *surface)
     if (surface->original) {
         vks_surface_unref(surface->original);
     } else {
+        if (surface->image)
+            surface->drop_image(surface);
         if (surface->page_fd < 0)
             free(surface->handle.page); /* a private page */
         else if (surface->handle.page)

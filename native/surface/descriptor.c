@@ -1,169 +1,24 @@
-/* descriptor.c: receives and checks descriptors of other processes, for C programs. It follows
- * vkshare/ipc/descriptors.py and transport.py, and tests/test_c_client.py compares the two. */
+/* descriptor.c: checks descriptors of other processes, sends and opens them. It follows
+ * vkshare/ipc/descriptors.py, and tests/processes/native/test_c_client.py compares the two. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "shm/memory.h"
 #include "raster/raster.h"
+#include "shm/memory.h"
+#include "surface/message.h"
+#include "surface/surface.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "descriptors are little-endian, and read as they lie");
-_Static_assert(sizeof(vks_descriptor_header) == 28, "layout");
 _Static_assert(sizeof(vks_surface_body) == 112, "layout");
 _Static_assert(sizeof(vks_fence_body) == 56, "layout");
-_Static_assert(sizeof VKS_DESCRIPTOR_MAGIC == sizeof((vks_descriptor_header *)0)->magic, "layout");
 
-#define MAX_MESSAGE 4096
 #define LARGEST_MEMORY (UINT64_C(1) << 48)
 
-/* One message while it is received. */
-typedef struct message {
-    unsigned char data[MAX_MESSAGE];
-    size_t size;
-    int fds[VKS_DESCRIPTOR_MAX_FDS];
-    size_t n_fds;
-} message;
-
-static void close_all(const int *fds, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-}
-
-/* ---- the socket ---- */
-
-static vks_status check_peer(int sock)
-{
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    int type = 0;
-    socklen_t type_size = sizeof type;
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
-        getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &type_size) < 0)
-        return vks_fail(VKS_OS_ERROR, errno, "fd %d is no connected Unix socket", sock);
-    if (type != SOCK_STREAM && type != SOCK_SEQPACKET)
-        return vks_fail(VKS_UNSUPPORTED, 0, "descriptors come over SOCK_STREAM or SOCK_SEQPACKET, not type %d", type);
-    if (peer.uid != geteuid())
-        return vks_fail(VKS_BAD_PAGE, 0, "the peer is user %u, this process user %u", peer.uid, geteuid());
-    return VKS_OK;
-}
-
-static vks_status wait_for_bytes(int sock, uint64_t deadline)
-{
-    for (;;) {
-        uint64_t now = vks_now();
-        uint64_t left = deadline == VKS_FOREVER ? INT_MAX : deadline > now ? (deadline - now + 999999) / 1000000 : 0;
-        struct pollfd what = {.fd = sock, .events = POLLIN};
-        int n = poll(&what, 1, left < INT_MAX ? (int)left : INT_MAX);
-        if (n > 0)
-            return VKS_OK;
-        if (n < 0)
-            return errno == EINTR ? VKS_INTERRUPTED : vks_fail(VKS_OS_ERROR, errno, "poll");
-        if (left < INT_MAX)
-            return VKS_TIMEOUT;
-    }
-}
-
-static void take_fds(message *in, struct msghdr *from)
-{
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(from); c; c = CMSG_NXTHDR(from, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t i = 0, n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i < n; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (in->n_fds < VKS_DESCRIPTOR_MAX_FDS)
-                in->fds[in->n_fds++] = fd;
-            else /* fds of a second message in the stream */
-                close(fd);
-        }
-    }
-}
-
-/* Receives up to `size` more bytes, and the fds that come with them. */
-static vks_status receive_some(int sock, uint64_t deadline, message *in, size_t size)
-{
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(VKS_DESCRIPTOR_MAX_FDS * sizeof(int))];
-    struct iovec part = {in->data + in->size, size};
-    struct msghdr header = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t n;
-    do {
-        vks_status status = wait_for_bytes(sock, deadline);
-        if (status)
-            return status;
-        header.msg_controllen = sizeof control;
-        n = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    } while (n < 0 && (errno == EAGAIN || errno == EINTR));
-    if (n < 0)
-        return vks_fail(VKS_OS_ERROR, errno, "recvmsg");
-    take_fds(in, &header);
-    if (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
-        return vks_fail(VKS_BAD_PAGE, 0, "the message was truncated (too long, or with more fds than fit)");
-    if (n == 0)
-        return in->size ? vks_fail(VKS_BAD_PAGE, 0, "the peer closed the connection after %zu bytes of a descriptor",
-                                   in->size)
-                        : vks_fail(VKS_CLOSED, 0, "the peer closed the connection");
-    in->size += (size_t)n;
-    return VKS_OK;
-}
-
-static vks_status receive_exactly(int sock, uint64_t deadline, message *in, size_t size)
-{
-    vks_status status = VKS_OK;
-    while (!status && in->size < size)
-        status = receive_some(sock, deadline, in, size - in->size);
-    return status;
-}
-
-/* ---- the bytes ---- */
-
-static vks_status check_header(const message *in, uint32_t kind, size_t body_size)
-{
-    vks_descriptor_header h;
-    if (in->size < sizeof h)
-        return vks_fail(VKS_BAD_PAGE, 0, "a descriptor has at least %zu bytes; %zu came", sizeof h, in->size);
-    memcpy(&h, in->data, sizeof h);
-    if (memcmp(h.magic, VKS_DESCRIPTOR_MAGIC, sizeof h.magic) != 0)
-        return vks_fail(VKS_BAD_PAGE, 0, "this is not a descriptor of vkshare");
-    if (h.version != VKS_DESCRIPTOR_VERSION)
-        return vks_fail(VKS_BAD_PAGE, 0,
-                        "the sender's descriptors have layout version %u, this vkshare's have %u: run the same version "
-                        "of vkshare on both sides",
-                        h.version, VKS_DESCRIPTOR_VERSION);
-    if (h.page_version != VKS_LAYOUT_VERSION)
-        return vks_fail(
-            VKS_BAD_PAGE, 0,
-            "the sender's shared pages have layout version %u, this vkshare's have %u: run the same version "
-            "of vkshare on both sides",
-            h.page_version, VKS_LAYOUT_VERSION);
-    if (h.kind != kind)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor's kind is %u, expected is %u", h.kind, kind);
-    if (h.size != sizeof h + body_size)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor says %u bytes; expected are %zu", h.size,
-                        sizeof h + body_size);
-    return VKS_OK;
-}
-
-/* Checks that the whole message and as many fds as it declares have arrived. */
-static vks_status check_whole(const message *in)
-{
-    vks_descriptor_header h;
-    memcpy(&h, in->data, sizeof h);
-    if (in->size != h.size)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor says %u bytes and has %zu", h.size, in->size);
-    if (in->n_fds != h.n_fds)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor says it carries %u fds, and %zu came", h.n_fds, in->n_fds);
-    return VKS_OK;
-}
+/* ---- the body ---- */
 
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static bool is_utf8(const char *text, size_t size)
@@ -180,6 +35,16 @@ static bool is_utf8(const char *text, size_t size)
                 return false;
     }
     return true;
+}
+
+/* A name is cut to a number of bytes, and not within a character. */
+void vks_descriptor_name(const vks_device *device, char name[VKS_NAME_SIZE])
+{
+    size_t size = strlen(device->name);
+    memset(name, 0, VKS_NAME_SIZE);
+    memcpy(name, device->name, size);
+    while (size && !is_utf8(name, size))
+        name[--size] = 0;
 }
 
 static vks_status check_name(const char *name)
@@ -249,76 +114,53 @@ static vks_status check_body(const vks_surface_body *b)
     return status ? status : check_name(b->name);
 }
 
-/* ---- receiving ---- */
+/* ---- receiving and sending ---- */
 
-/* Receives one message with a valid header and fd count. On success the caller owns the fds. */
-static vks_status receive(int sock, uint64_t deadline, uint32_t kind, size_t body_size, message *in)
+const vks_message_form vks_surface_form = {
+    .kind = VKS_DESCRIPTOR_SURFACE, .most_fds = VKS_DESCRIPTOR_MAX_FDS, .body_size = sizeof(vks_surface_body)};
+const vks_message_form vks_fence_form = {
+    .kind = VKS_DESCRIPTOR_FENCE, .most_fds = VKS_DESCRIPTOR_MAX_FDS, .body_size = sizeof(vks_fence_body)};
+
+vks_status vks_surface_descriptor_take(const void *body, const int *fds, size_t n_fds, vks_surface_descriptor *out)
 {
-    in->size = in->n_fds = 0;
-    int type = 0;
-    socklen_t type_size = sizeof type;
-    vks_status status = check_peer(sock);
-    if (status)
+    *out = (vks_surface_descriptor){.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
+    memcpy(&out->body, body, sizeof out->body);
+    vks_status status = check_body(&out->body);
+    if (!status && n_fds != 2 && n_fds != 3)
+        status = vks_fail(VKS_BAD_PAGE, 0, "a surface's descriptor carries 2 or 3 fds, and %zu came", n_fds);
+    if (status || (status = vks_memory_check(fds[0], out->body.memory_kind == VKS_MEMFD, out->body.memory_size)) ||
+        (status = vks_memfd_check(fds[1], "shared page", VKS_MEMFD_WRITE, 0)))
         return status;
-    getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &type_size);
-    if (type == SOCK_STREAM) { /* other messages may follow, so read no more than the header declares */
-        status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header));
-        if (!status && !(status = check_header(in, kind, body_size)))
-            status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header) + body_size);
-    } else {
-        status = receive_some(sock, deadline, in, MAX_MESSAGE);
-        if (!status)
-            status = check_header(in, kind, body_size);
-    }
-    if (!status)
-        status = check_whole(in);
-    if (status == VKS_TIMEOUT && in->size)
-        status = vks_fail(VKS_BAD_PAGE, 0, "the descriptor stopped after %zu bytes", in->size);
-    if (status == VKS_INTERRUPTED && in->size)
-        status = vks_fail(VKS_BAD_PAGE, EINTR, "a signal came after %zu bytes of the descriptor", in->size);
-    if (status)
-        close_all(in->fds, in->n_fds);
-    return status;
+    out->memory_fd = fds[0];
+    out->page_fd = fds[1];
+    out->semaphore_fd = n_fds == 3 ? fds[2] : -1;
+    return VKS_OK;
 }
 
 vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out)
 {
-    message in;
-    memset(out, 0, sizeof *out);
-    out->memory_fd = out->page_fd = out->semaphore_fd = -1;
-    vks_status status = receive(sock, deadline, VKS_DESCRIPTOR_SURFACE, sizeof out->body, &in);
-    if (status)
-        return status;
-    memcpy(&out->body, in.data + sizeof(vks_descriptor_header), sizeof out->body);
-    if ((status = check_body(&out->body)) == VKS_OK && in.n_fds != 2 && in.n_fds != 3)
-        status = vks_fail(VKS_BAD_PAGE, 0, "a surface's descriptor carries 2 or 3 fds, and %zu came", in.n_fds);
-    if (!status && !(status = vks_memory_check(in.fds[0], out->body.memory_kind == VKS_MEMFD, out->body.memory_size)))
-        status = vks_memfd_check(in.fds[1], "shared page", VKS_MEMFD_WRITE, 0);
-    if (status) {
-        close_all(in.fds, in.n_fds);
-        return status;
-    }
-    out->memory_fd = in.fds[0];
-    out->page_fd = in.fds[1];
-    out->semaphore_fd = in.n_fds == 3 ? in.fds[2] : -1;
-    return VKS_OK;
+    vks_message in;
+    *out = (vks_surface_descriptor){.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
+    vks_status status = vks_message_receive(sock, deadline, &vks_surface_form, &in);
+    if (!status && (status = vks_surface_descriptor_take(vks_message_part(&in, 0), in.fds, in.n_fds, out)))
+        vks_close_all(in.fds, in.n_fds);
+    return status;
 }
 
 vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_descriptor *out)
 {
-    message in;
-    memset(out, 0, sizeof *out);
-    out->page_fd = out->semaphore_fd = -1;
-    vks_status status = receive(sock, deadline, VKS_DESCRIPTOR_FENCE, sizeof out->body, &in);
+    vks_message in;
+    *out = (vks_fence_descriptor){.page_fd = -1, .semaphore_fd = -1};
+    vks_status status = vks_message_receive(sock, deadline, &vks_fence_form, &in);
     if (status)
         return status;
-    memcpy(&out->body, in.data + sizeof(vks_descriptor_header), sizeof out->body);
+    memcpy(&out->body, vks_message_part(&in, 0), sizeof out->body);
     if ((status = check_name(out->body.name)) == VKS_OK && in.n_fds != 1 && in.n_fds != 2)
         status = vks_fail(VKS_BAD_PAGE, 0, "a fence's descriptor carries 1 or 2 fds, and %zu came", in.n_fds);
     if (!status)
         status = vks_memfd_check(in.fds[0], "shared page", VKS_MEMFD_READ, 0);
     if (status) {
-        close_all(in.fds, in.n_fds);
+        vks_close_all(in.fds, in.n_fds);
         return status;
     }
     out->page_fd = in.fds[0];
@@ -326,15 +168,31 @@ vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_desc
     return VKS_OK;
 }
 
+vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *d)
+{
+    vks_message out;
+    vks_message_begin(&out, &vks_surface_form, &d->body);
+    vks_message_add_fds(&out, (int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
+    return vks_message_send(sock, deadline, &out);
+}
+
+vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *d)
+{
+    vks_message out;
+    vks_message_begin(&out, &vks_fence_form, &d->body);
+    vks_message_add_fds(&out, (int[]){d->page_fd, d->semaphore_fd}, 2);
+    return vks_message_send(sock, deadline, &out);
+}
+
 void vks_surface_descriptor_close(vks_surface_descriptor *d)
 {
-    close_all((int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
+    vks_close_all((int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
     d->memory_fd = d->page_fd = d->semaphore_fd = -1;
 }
 
 void vks_fence_descriptor_close(vks_fence_descriptor *d)
 {
-    close_all((int[]){d->page_fd, d->semaphore_fd}, 2);
+    vks_close_all((int[]){d->page_fd, d->semaphore_fd}, 2);
     d->page_fd = d->semaphore_fd = -1;
 }
 
@@ -377,7 +235,7 @@ vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_des
     int page = vks_dup(d->page_fd), semaphore = d->semaphore_fd < 0 ? -1 : vks_dup(d->semaphore_fd);
     if (page < 0 || (d->semaphore_fd >= 0 && semaphore < 0)) {
         int code = errno;
-        close_all((int[]){page, semaphore}, 2);
+        vks_close_all((int[]){page, semaphore}, 2);
         return vks_fail(VKS_OS_ERROR, code, "the descriptor's fds could not be duplicated");
     }
     return vks_surface_open(device, &info, page, semaphore, out);

@@ -5,7 +5,6 @@
  * with a memory barrier and ends with a barrier to the host. So the image stays with the queue
  * family, and a release submits nothing. The first export ends that.
  */
-#include <errno.h>
 #include <unistd.h>
 
 #include "surface/surface.h"
@@ -101,9 +100,7 @@ static vks_status check_shared(const vks_surface *surface)
 static vks_status duplicate_page(const vks_surface *surface, int *page_fd)
 {
     vks_status status = check_shared(surface);
-    if (!status && (*page_fd = vks_dup(surface->page_fd)) < 0)
-        status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
-    return status;
+    return status ? status : vks_duplicate_fd(surface->page_fd, "the surface's page", page_fd);
 }
 
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd)

@@ -68,6 +68,8 @@ struct vks_surface {
     vks_presentable *presentable; /* of a swapchain's image; the swapchain clears it before it is destroyed */
     uint64_t network;             /* network of queues, which alone acquire and release it; 0: none */
     uint32_t index;               /* in that network */
+    void *image;                  /* of native/engine; NULL: the caller's own */
+    void (*drop_image)(vks_surface *surface); /* of an original handle: its memory is about to be freed */
     vks_mapping mapping;
 };
 
@@ -105,6 +107,11 @@ vks_status vks_surface_not_owned(const vks_surface *surface);
 void vks_surface_drop_semaphore(vks_surface *surface);
 void vks_surface_ref_object(void *surface);
 void vks_surface_unref_object(void *surface);
+
+/* ---- descriptor.c ---- */
+void vks_descriptor_name(const vks_device *device, char name[VKS_NAME_SIZE]); /* a device's name as UTF-8 */
+/* Checks a body and its fds, which *out owns on success, and the caller otherwise. */
+vks_status vks_surface_descriptor_take(const void *body, const int *fds, size_t n_fds, vks_surface_descriptor *out);
 
 /* ---- close.c ---- */
 void vks_surface_lost(vks_child *child); /* of vks_child_class */

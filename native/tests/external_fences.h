@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 
-#include "external.h"
+#include "external_parties.h"
 
 /* ---- parties ---- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "os/platform.h"
 #include "raster/program.h"
 #include "vkshare.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "raster/program.h"
 #include "stub_driver.h"
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "shm/mutex_page.h"
 #include "peers/peers.h"
 #include "stub_driver.h"

@@ -1,5 +1,5 @@
 /* Numbers parsed without the C library's strtoull. */
-#include "check.h"
+#include "check_macros.h"
 #include "os/decimal.h"
 
 static void reads(const char *text, uint64_t expected)

@@ -1,5 +1,5 @@
 /* Descriptors received in C: valid ones open, others are refused, and no fd leaks.
- * tests/test_c_client.py compares the results with Python's. */
+ * tests/processes/native/test_c_client.py compares the results with Python's. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "vkshare.h"
 
 enum { WIDTH = 24, HEIGHT = 10, STRIDE = 128, SIZE = 4096 };
@@ -251,8 +251,68 @@ static void other_sockets_are_refused(void)
     close(inet);
 }
 
+/* The library makes, sends and opens the surface itself. */
+static void a_surface_of_the_library_crosses_with_its_pixels(void)
+{
+    int ends[2], before = count_fds();
+    size_t stride;
+    void *pixels, *seen;
+    vks_device *devices[2];
+    vks_surface *surfaces[2];
+    vks_surface_descriptor sent, got;
+    vks_image_info info = {.width = WIDTH, .height = HEIGHT, .format = 3};
+    for (int i = 0; i < 2; i++)
+        CHECK(vks_device_create(&(vks_device_info){.name = "a long name, cut h\xc3\xa9\xc3\xa9re"}, &devices[i]) ==
+                  VKS_OK,
+              "a device");
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair");
+    CHECK(vks_surface_create_image(devices[0], &info, &surfaces[0]) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_export_descriptor(surfaces[0], &sent) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_send(ends[0], 0, &sent) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_recv(ends[1], 0, &got) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(!memcmp(&sent.body, &got.body, sizeof got.body), "the same body");
+    CHECK(vks_surface_open_image(devices[1], &got, &surfaces[1]) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_pixels(surfaces[0], &pixels, &stride) == VKS_OK && stride == STRIDE, "the pixels");
+    CHECK(vks_surface_pixels(surfaces[1], &seen, &stride) == VKS_OK && seen != pixels, "another mapping");
+    CHECK(vks_surface_acquire(surfaces[0], 0, 0) == VKS_OK, "an acquire");
+    memset(pixels, 0x5a, STRIDE * HEIGHT);
+    CHECK(vks_surface_release(surfaces[0], 1) == VKS_OK && vks_surface_acquire(surfaces[1], 1, 0) == VKS_OK, "a turn");
+    CHECK(!memcmp(pixels, seen, STRIDE * HEIGHT), "the same pixels");
+    vks_surface_descriptor_close(&sent);
+    vks_surface_descriptor_close(&got);
+    for (int i = 0; i < 2; i++) {
+        vks_surface_close(surfaces[i]);
+        vks_surface_unref(surfaces[i]);
+        vks_device_shutdown(devices[i]);
+        vks_device_unref(devices[i]);
+        close(ends[i]);
+    }
+    CHECK(count_fds() <= before + 3, "%d fds are left, of which the core keeps 3 at most", count_fds() - before);
+}
+
+static void what_the_cpu_backend_lacks_is_refused(void)
+{
+    vks_device *device;
+    vks_surface *surface = NULL;
+    vks_image_info wrong[] = {{.width = 0, .height = 1, .format = 3},
+                              {.width = 1, .height = VKS_LARGEST_SIDE + 1, .format = 3},
+                              {.width = 1, .height = 1, .format = 99},
+                              {.width = 1, .height = 1, .format = 3, .tiling = 9},
+                              {.width = 1, .height = 1, .format = 3, .usage = 32}};
+    CHECK(vks_device_create(&(vks_device_info){.name = "refuses"}, &device) == VKS_OK, "a device");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(vks_surface_create_image(device, &wrong[i], &surface) == VKS_BAD_VALUE, "case %zu", i);
+    vks_image_info optimal = {.width = 1, .height = 1, .format = 3, .tiling = VKS_OPTIMAL};
+    CHECK(vks_surface_create_image(device, &optimal, &surface) == VKS_UNSUPPORTED && !surface, "no tiling");
+    vks_device_shutdown(device);
+    CHECK(vks_surface_create_image(device, &optimal, &surface) == VKS_CLOSED, "a device that is shut down");
+    vks_device_unref(device);
+}
+
 int main(void)
 {
+    RUN(a_surface_of_the_library_crosses_with_its_pixels);
+    RUN(what_the_cpu_backend_lacks_is_refused);
     RUN(a_descriptor_crosses_and_opens_on_the_same_pixels);
     RUN(an_invalid_descriptor_is_refused_and_leaves_no_fd);
     RUN(other_sockets_are_refused);

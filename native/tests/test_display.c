@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "os/platform.h"
 #include "vsync/display.h"
 

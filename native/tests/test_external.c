@@ -1,7 +1,7 @@
 /* External APIs (CUDA) work on a surface through its own semaphore, without batches of the device's
  * queue in between. Uses the stub driver, which reports work that overtakes earlier work, an image
  * owned by two queues, and a signal that does not increase the value. */
-#include "external.h"
+#include "external_parties.h"
 
 /* ---- order ---- */
 

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #include "queue/queue.h"
-#include "external.h"
+#include "external_parties.h"
 
 /* ---- threads that cannot be started ---- */
 

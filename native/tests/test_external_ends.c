@@ -2,7 +2,7 @@
  * signaller dies, the process forks. */
 #include <sys/wait.h>
 
-#include "external.h"
+#include "external_parties.h"
 
 /* ---- the end ---- */
 

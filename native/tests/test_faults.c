@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "stub_driver.h"
 
 #define MS UINT64_C(1000000)

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "fence/fence.h"
 
 /* ---- steps ---- */

@@ -1,7 +1,7 @@
 /* Releases within a submission: after a turn of one submission, the first submission of the next
  * turn also does its release's work. Uses the stub driver, with native timelines and without. */
 #include "queue/queue.h"
-#include "external.h"
+#include "external_parties.h"
 
 /* ---- parties ---- */
 

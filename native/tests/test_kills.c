@@ -1,7 +1,7 @@
 /* rules: K9, X9, K8. Children that share one page are killed at numbered points inside the protocol
  * (VKS_KILL_POINTS). The next acquire must report the death, and every frame that is read under a
- * successful acquire is complete. The detection time is printed, and tests/test_deaths.py measures
- * it. VKS_KILLS=n sets the number of kills. */
+ * successful acquire is complete. The detection time is printed, and
+ * tests/processes/core/test_deaths.py measures it. VKS_KILLS=n sets the number of kills. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "shm/mutex_page.h"
 #include "peers/peers.h"
 

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "os/platform.h"
 #include "vsync/mailbox.h"
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "shm/memory.h"
 
 #ifndef F_SEAL_FUTURE_WRITE

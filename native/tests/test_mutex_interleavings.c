@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "shm/mutex_page.h"
 
 /* ---- steps ---- */

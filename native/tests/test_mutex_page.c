@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "shm/mutex_page.h"
 
 static vks_status no_watch(void *user)

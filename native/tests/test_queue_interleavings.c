@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "shm/queue_page.h"
 
 /* ---- steps ---- */

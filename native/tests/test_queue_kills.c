@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "os/platform.h"
 #include "vkshare.h"
 

@@ -1,7 +1,7 @@
 /* The ring of a surface queue alone (rules Q): its page, its ends, and pages that another process
  * overwrites. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "check_macros.h"
 
 #include <pthread.h>
 #include <signal.h>

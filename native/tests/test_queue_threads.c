@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "vkshare.h"
 
 #define SURFACES 8u

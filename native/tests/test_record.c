@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "raster/program.h"
 #include "record/record.h"
 #include "stub_driver.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "stub_driver.h"
 
 #define SECOND UINT64_C(1000000000)

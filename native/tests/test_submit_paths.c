@@ -1,6 +1,6 @@
 /* The two paths of a submission, native/submit/submit_fast.c and native/scheduler/batch.c: with the
  * same input they give the driver the same batch and leave the same state. Uses the stub driver. */
-#include "external.h"
+#include "external_parties.h"
 #include "submit/submit.h"
 
 /* ---- a backend that records the last batch ---- */

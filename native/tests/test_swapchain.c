@@ -1,7 +1,7 @@
 /* The swapchain over a driver and a presentation engine that are stubs: frames and resizes, on both policies.
  * test_swapchain_errors.c has what goes wrong; test_swapchain_walk.c fails each call in turn, and does everything in
  * any order. */
-#include "presenting.h"
+#include "present_program.h"
 
 /* ---- frames ---- */
 

@@ -2,7 +2,7 @@
  * threads have the queue or the lock. */
 #include "surface/surface.h"
 #include "present/swapchain_state.h"
-#include "presenting.h"
+#include "present_program.h"
 
 static void begin_other_present(app *a)
 {

@@ -1,6 +1,6 @@
 /* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last, and close. */
 #include "queue/queue.h"
-#include "presenting.h"
+#include "present_program.h"
 
 /* ---- errors ---- */
 

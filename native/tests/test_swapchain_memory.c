@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "failing_memory.h"
 
-#include "presenting.h"
+#include "present_program.h"
 
 static bool is_expected(vks_status status)
 {

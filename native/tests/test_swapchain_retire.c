@@ -1,6 +1,6 @@
 /* The swapchain over a driver and a presentation engine that are stubs: swapchains that are replaced while the engine,
  * or another thread, still uses them. */
-#include "presenting.h"
+#include "present_program.h"
 
 /* Retires one swapchain, which is the limit, whose presents the engine does not take; another is current. */
 static void reach_the_limit(app *a, choices c, vks_frame *frame)

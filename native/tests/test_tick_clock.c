@@ -1,7 +1,7 @@
 /* The tick clock, with time as a number. rules: V2, V6, V9, V10, V11, V13, V14, V20 */
 #include <string.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "vsync/tick_clock.h"
 
 static const vks_interval HZ_60 = {1000000000, 60}, HZ_144 = {1000000000, 144};

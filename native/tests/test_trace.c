@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "os/trace.h"
 #include "vkshare.h"
 

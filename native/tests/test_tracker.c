@@ -2,7 +2,7 @@
  * 1 on, fences from 50 on. test_tracker_walk.c makes random calls in any order. */
 #include <string.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "present/tracker.h"
 
 enum { FENCES = 100 };

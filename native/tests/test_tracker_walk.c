@@ -3,7 +3,7 @@
  * early, twice, or never. */
 #include <string.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "present/tracker.h"
 
 /* Limits of one model, from create to close of a tracker. */

@@ -1,7 +1,7 @@
 /* The choice between a device's two queues, and the one order over both. Uses the stub driver,
  * which reports a signal that does not increase the value, work that overtakes earlier work on an
  * image, an image owned by two queues, and a command buffer of another queue family. */
-#include "external.h"
+#include "external_parties.h"
 
 /* ---- parties ---- */
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check_macros.h"
 #include "server/poll.h"
 #include "server/work_ring.h"
 

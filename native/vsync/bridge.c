@@ -8,6 +8,7 @@
 #include "shm/page.h"
 #include "peers/peers.h"
 #include "os/watcher.h"
+#include "vsync/display_state.h"
 
 typedef struct vks_vsync_page {
     vks_page_header header;
@@ -161,6 +162,7 @@ vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out)
         free(end);
         return status;
     }
+    atomic_fetch_add(&display->references, 1);
     *out = end;
     return VKS_OK;
 }
@@ -170,6 +172,7 @@ void vks_bridge_leave(vks_bridge_end *end)
     if (end->process != vks_process)
         return;
     vks_display_drop_mailbox(end->display, &end->page->mailbox);
+    vks_display_unref(end->display);
     munmap(end->page, PAGE_SIZE);
     free(end);
 }

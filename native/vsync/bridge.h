@@ -11,7 +11,7 @@
 
 #include "vsync/display.h"
 
-/* native/python calls functions of this header: native/vkshare.map.in. */
+/* Python calls functions of this header: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 
 typedef struct vks_bridge vks_bridge;         /* the writer's end */
@@ -25,10 +25,10 @@ bool vks_bridge_is_attending(const vks_bridge *bridge);
 void vks_bridge_close(vks_bridge *bridge);   /* the reader falls back to its timer; idempotent */
 void vks_bridge_destroy(vks_bridge *bridge); /* closes */
 
-/* Maps a page from another process, and makes it the source of `display`. VKS_BAD_PAGE. Does not
- * close the fd. */
+/* Maps a page from another process, and makes it the source of `display`, of which the end has a
+ * reference. VKS_BAD_PAGE. Does not close the fd. */
 vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out);
-/* Removes the source from its display, which must not have been freed. */
+/* Removes the source from its display, and frees the end. */
 void vks_bridge_leave(vks_bridge_end *end);
 
 #pragma GCC visibility pop

@@ -16,14 +16,14 @@
 
 #include "vsync/mailbox.h"
 
-/* native/python calls functions of this header: native/vkshare.map.in. */
+/* Python calls functions of this header: native/vkshare.map.in. */
 #pragma GCC visibility push(default)
 
 typedef struct vks_display vks_display;
 typedef struct vks_dispatcher vks_dispatcher;
 typedef struct vks_observer vks_observer;
 
-/* ---- displays: reference-counted by their owner and their dispatchers ---- */
+/* ---- displays: reference-counted by their owner, their dispatchers and the end of a bridge ---- */
 
 /* `interval` was checked. The thread starts with the first observer. */
 vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out);

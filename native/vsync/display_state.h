@@ -8,7 +8,7 @@
 #include "vsync/display.h"
 
 struct vks_display {
-    _Atomic uint32_t references; /* its owner and its dispatchers */
+    _Atomic uint32_t references; /* its owner, its dispatchers and ends of bridges */
     uint32_t process, number;
     _Atomic uint32_t changes; /* futex: the thread checks its state again */
     _Atomic uint32_t wants;   /* futex: the source checks `observing` again */

@@ -68,8 +68,7 @@ typedef struct vks_tick_clock {
 #define VKS_HARDWARE_TIMEOUT_NS                                                                                        \
     250000000u /* minimum ns without a hardware tick before the timer takes over; at least three intervals (V14) */
 
-/* Checks 1 us <= interval <= 100 s; else VKS_BAD_VALUE, with vks_fail's text. native/python calls
- * it. */
+/* Checks 1 us <= interval <= 100 s; else VKS_BAD_VALUE, with vks_fail's text. Python calls it. */
 __attribute__((visibility("default"))) vks_status vks_interval_check(vks_interval interval);
 /* Returns the interval in ns, rounded down. */
 uint64_t vks_interval_ns(vks_interval interval);

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from support import cuda_peer
-from support.peers import PeerDied, later
+from support.peer_processes import PeerDied, later
 from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
 from vkshare import formats
 from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, NotOwnerError, UnsupportedError
 
-pytest_plugins = ["support.peers"]
+pytest_plugins = ["support.peer_processes"]
 pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
@@ -47,13 +47,13 @@ def shared(device: vks.Device, tiling: dict[str, Any]) -> Iterator[vks.interop.c
 
 def random_pixels(surface: vks.Surface, dice: Any) -> np.ndarray[Any, Any]:
     """Any bits, but for floats, where a NaN may come back as another one: small whole numbers."""
-    dtype = surface.spec.format.numpy_dtype
+    dtype: np.dtype[Any] = surface.spec.format.numpy_dtype
     generator = np.random.default_rng(dice.getrandbits(32))
     high = 1000 if dtype.kind == "f" else np.iinfo(dtype).max + 1
     return generator.integers(0, high, surface.shape).astype(dtype)
 
 
-def heavy(device: vks.Device, view: vks.View, last: tuple[float, ...], times: int = 2000) -> Any:
+def heavy(device: vks.Device, view: vks.View | vks.Surface, last: tuple[float, ...], times: int = 2000) -> Any:
     """Work of some 100 ms that ends with the surface in one colour."""
     commands = device.record()
     for n in range(times):
@@ -107,7 +107,7 @@ def test_commands_and_cuda_take_turns_in_two_handles(device: vks.Device, tiling:
                 assert (surface.read() == (red + 1, 1, 1, 0)).all()
 
 
-# ---- in order, and the CPU waits for nobody ----------------------------------------------------------------------
+# ---- in order, without a wait of the CPU -------------------------------------------------------------------------
 
 
 @pytest.mark.rule("I3")
@@ -205,8 +205,8 @@ def test_any_kind_of_stream_orders_the_work(device: vks.Device, kind: str) -> No
         for byte in range(rounds(1000, 20)):
             with surface.access(0, 1) as view:
                 device.submit(heavy(device, view, (0, 0, 0, 0), 20))
-            with shared.access(1, 2, stream=given) as view:
-                cuda_peer.fill(shared, view, byte)
+            with shared.access(1, 2, stream=given) as theirs:
+                cuda_peer.fill(shared, theirs, byte)
             with surface.access(2, 0) as view:
                 assert (surface.read() == byte).all()
 

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from support import cuda_peer
-from support.patience import at_least
-from support.peers import later
+from support.peer_processes import later
 from support.run_volumes import rounds, unhurried
-from support.sharing import followed
+from support.shared_handles import followed
+from support.time_limits import at_least
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, InvalidCallError
 
-pytest_plugins = ["support.peers"]
+pytest_plugins = ["support.peer_processes"]
 pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
@@ -65,7 +65,7 @@ def draw_slowly(device: vks.Device, surface: vks.Surface, times: int = 2000) -> 
 
 @pytest.fixture
 def canvas(device: vks.Device) -> Iterator[vks.Surface]:
-    """Something large to draw on, which nobody else has."""
+    """Something large to draw on, of its own."""
     with device.create_surface(SIDE, SIDE, "rgba32float", tiling="linear", memory="device") as surface:
         surface.acquire()
         device.submit(device.record().clear(surface, (0, 0, 0, 0))).wait(20)  # what is made at first use is made
@@ -90,6 +90,7 @@ def test_a_streams_work_runs_after_the_queues_and_the_queues_after_the_streams(d
         surface.acquire()
         result.acquire()
         with memory.within() as view:
+            assert view.strides is not None
             pointer, pitch, stream = view.pointer, view.strides[0], cuda_peer.make_stream(memory)
         for turn in range(rounds(2000, 50)):
             byte = turn % 200
@@ -131,7 +132,7 @@ def test_the_cpu_waits_neither_for_the_queue_nor_for_the_stream(
         shared.signal(4, stream)
         behind = device.submit(waits=(fence, 4), signals=(done, 1))
         assert not behind.is_held
-        assert not worked.query(), "nobody waited for the stream"
+        assert not worked.query(), "no call waited for the stream"
         waited.synchronize()
         assert drawn.is_done(), "the stream waited for the queue"
         behind.wait(20)
@@ -327,7 +328,7 @@ def test_when_a_process_is_killed_with_cuda_at_work_nobody_waits_for_its_signal(
             assert not waiting.is_held
             peer.kill()
             with pytest.raises(AbandonedError):
-                follower.wait(2, 20)  # which nobody promised
+                follower.wait(2, 20)  # which no party announced
             waiting.wait(20)  # it came, or was signalled for the dead one
             stream.synchronize()
             assert done.value == 1
@@ -342,8 +343,8 @@ def test_what_a_stream_promised_whose_kernel_failed_is_abandoned_here_and_there(
     peer = peers(name="failing")
     theirs = peer.device.create_fence()
     follower = device.open_fence(theirs.export())
-    told, took = peer.run(cuda_peer.fail_a_kernel, theirs)
-    assert told == ["CUDAError", "AbandonedError"]
+    reported, took = peer.run(cuda_peer.fail_a_kernel, theirs)
+    assert reported == ["CUDAError", "AbandonedError"]
     assert took < 2
     with pytest.raises(AbandonedError):
         follower.wait(2**32, 20)
@@ -360,8 +361,8 @@ def test_a_surface_whose_kernel_failed_is_abandoned_at_once_and_recovers(
     with device.create_surface(64, 64, tiling="linear", memory="device") as surface:
         with surface.export() as descriptor:
             theirs = peer.device.open_surface(descriptor)
-        told, took = peer.run(cuda_peer.fail_a_kernel_in_turns, theirs)
-        assert told == "CUDAError"
+        reported, took = peer.run(cuda_peer.fail_a_kernel_in_turns, theirs)
+        assert reported == "CUDAError"
         assert took < 2
         with pytest.raises(AbandonedError):
             surface.acquire(1, 5)

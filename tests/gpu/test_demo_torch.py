@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("PIL", reason="the demo needs Pillow")
 
-from support.demos import demo, name_of, on, picture, said
-from support.displays import without_displays
+from support.demo_runs import demo, name_of, on, picture, said
+from support.private_displays import without_displays
 
 import vkshare as vks
 from vkshare.demos import echo

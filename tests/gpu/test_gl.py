@@ -11,7 +11,7 @@ from support.run_volumes import rounds
 
 import vkshare as vks
 
-pytest_plugins = ["support.opengl"]
+pytest_plugins = ["support.opengl_context"]
 
 Open = Callable[..., vks.Device]
 SIDE = 4096

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support import access_patterns
-from support.sharing import followed
+from support.shared_handles import followed
 
 import vkshare as vks
 
-pytest_plugins = ["support.peers"]
+pytest_plugins = ["support.peer_processes"]
 pytestmark = pytest.mark.vks_gpu
 Open = Callable[..., vks.Device]
 

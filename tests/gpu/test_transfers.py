@@ -14,7 +14,7 @@ from support.run_volumes import rounds, seeded, unhurried
 import vkshare as vks
 from vkshare import formats
 
-pytest_plugins = ["support.adopted_devices", "support.peers"]
+pytest_plugins = ["support.adopted_devices", "support.peer_processes"]
 pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
@@ -36,7 +36,7 @@ def transfers(device: vks.Device) -> int:
 
 
 def pixels_for(surface: vks.Surface, dice: Any) -> Array:
-    dtype = surface.spec.format.numpy_dtype
+    dtype: np.dtype[Any] = surface.spec.format.numpy_dtype
     high = 1000 if dtype.kind == "f" else np.iinfo(dtype).max + 1
     return np.random.default_rng(dice.getrandbits(32)).integers(0, high, surface.shape).astype(dtype)
 

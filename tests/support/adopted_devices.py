@@ -1,4 +1,4 @@
-"""A pytest plugin: `engine`, somebody else's Vulkan on the adapter of this run, which Device.from_handles() adopts."""
+"""A pytest plugin: `engine`, the Vulkan of an engine on the adapter of this run, which Device.from_handles() adopts."""
 
 from __future__ import annotations
 

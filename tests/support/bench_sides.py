@@ -1,4 +1,4 @@
-"""The other process of tests/benchmarks/test_benchmarks.py."""
+"""The other process of tests/processes/benchmarks/test_benchmarks.py."""
 
 from __future__ import annotations
 

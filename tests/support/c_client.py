@@ -1,4 +1,4 @@
-"""The C programs of examples/c_client and the core's receiver, compiled for the tests."""
+"""The programs of examples/c_client and examples/cpp_engine, and the core's receiver, compiled for the tests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import shlex
 import shutil
 import socket
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from support import cmake_build
-from support.cmake_build import ROOT
+from support.tree_paths import ROOT
 from vkshare.util import library
 
 BUILD = ROOT / "build" / "examples"
@@ -22,18 +24,64 @@ BUILD = ROOT / "build" / "examples"
 
 def compiler() -> list[str]:
     """The C compiler's command; skips the test where there is none."""
-    found = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or shutil.which("gcc") or ""]
-    if not found[0]:
-        pytest.skip("there is no C compiler here")
+    return _command("CC", "cc", "gcc")
+
+
+def cpp_compiler() -> list[str]:
+    """The C++ compiler's command; skips the test where there is none."""
+    return _command("CXX", "c++", "g++")
+
+
+def _command(variable: str, *names: str) -> list[str]:
+    found = shlex.split(os.environ.get(variable, "")) or [*filter(None, map(shutil.which, names))][:1]
+    if not found:
+        pytest.skip(f"there is no {' or '.join(names)} here")
     return found
 
 
 @cache
 def program(name: str) -> Path:
-    """cpu_client or vulkan_client, built if its sources are newer: seconds once, then some 50 ms a process."""
+    """The path of cpp_engine or another, built if its sources are newer: seconds once, then some 50 ms a process."""
     compiler()
     cmake_build.build(BUILD, name, "-DVKSHARE_EXAMPLES=ON", "-DCMAKE_BUILD_TYPE=Debug")
     return BUILD / name
+
+
+class Client:
+    """A client that connected, and what it says."""
+
+    def __init__(self, program: Path, folder: Path, *words: object, layers: str = "") -> None:
+        path = folder / f"socket{time.monotonic_ns()}"
+        env = os.environ | ({"VK_INSTANCE_LAYERS": layers} if layers else {})
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            listener.settimeout(30)
+            self.process = subprocess.Popen(
+                [program, path, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+            )
+            self.socket, _ = listener.accept()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.socket.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit status, stdout, stderr."""
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
+
+
+def complaints(said: str) -> list[str]:
+    """Lines of the validation layer, but for its false ones."""
+    lines = [line for line in said.splitlines() if "VUID" in line or "Validation Error" in line]
+    # An image acquired from QUEUE_FAMILY_EXTERNAL in layout GENERAL is reported falsely on its first use (1.3.239).
+    return [line for line in lines if "DrawState-InvalidImageLayout" not in line]
 
 
 def compiled(folder: Path, source: str, *flags: str) -> Path:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support.tree_paths import ROOT
 
 
 def build(folder: Path, target: str, *options: str) -> None:

@@ -75,7 +75,7 @@ def fill(shared: CUDASurface, view: CUDAView, byte: int) -> None:
 
 
 def fill_rows(shared: CUDAFence, pointer: int, pitch: int, extent: tuple[int, int], byte: int, stream: int) -> None:
-    """Every byte of so many bytes a row, and rows, on the stream: whoever may, by whatever order."""
+    """Every byte of so many bytes a row, and rows, on the stream, in any order."""
     with shared.gpu.current():
         call("cuMemsetD2D8Async", pointer, pitch, byte, *extent, bindings().CUstream(stream))
 
@@ -167,7 +167,7 @@ def fail_a_kernel(fence: vks.Fence) -> tuple[list[str], float]:
     """Signals behind a kernel that fails. What was raised, and for how long the fence was waited for in vain."""
     shared = vks.interop.cuda.open_fence(fence)
     _kept.append(shared)
-    told = []
+    reported = []
     value = 0
     _fail_soon()
     try:
@@ -176,22 +176,22 @@ def fail_a_kernel(fence: vks.Fence) -> tuple[list[str], float]:
             shared.signal(value)
             time.sleep(0.001)
     except CUDAError as error:
-        told.append(type(error).__name__ if error.is_fatal else str(error))
+        reported.append(type(error).__name__ if error.is_fatal else str(error))
     start = time.monotonic()
     try:
         fence.wait(max(value - 1, 1), 20)
     except AbandonedError as error:
-        told.append(type(error).__name__)
+        reported.append(type(error).__name__)
     except TimeoutError as error:
-        told.append(str(error))
-    return told, time.monotonic() - start
+        reported.append(str(error))
+    return reported, time.monotonic() - start
 
 
 def fail_a_kernel_in_turns(surface: vks.Surface) -> tuple[str, float]:
     """Takes turns behind a kernel that fails. What was raised, and how long the last turn and the closing took."""
     shared = vks.interop.cuda.open(surface)
     _kept.append(shared)
-    told, start = "nothing", time.monotonic()
+    reported, start = "nothing", time.monotonic()
     try:
         with shared.access(0, 0, 30):
             _fail_soon()
@@ -200,7 +200,7 @@ def fail_a_kernel_in_turns(surface: vks.Surface) -> tuple[str, float]:
             with shared.access(0, 0, 30):
                 time.sleep(0.001)
     except CUDAError as error:
-        told = type(error).__name__ if error.is_fatal else str(error)
+        reported = type(error).__name__ if error.is_fatal else str(error)
     shared.close()
     surface.close()
-    return told, time.monotonic() - start
+    return reported, time.monotonic() - start

@@ -59,7 +59,7 @@ class Fuzzer:
     def close(self) -> None:
         self._stack.close()
 
-    # ---- what is spoiled -----------------------------------------------------------------------------------------
+    # ---- the damage ----------------------------------------------------------------------------------------------
 
     def _make_good(self) -> Iterator[Good]:
         makers, device, keep = self._makers, self._device, self._stack.enter_context
@@ -196,8 +196,8 @@ def _fds() -> int:
 def run(count: int, seed: int) -> dict[str, Any]:
     """`count` descriptors; what became of them, and what they left."""
     unseen: list[str] = []
-    sys.unraisablehook = lambda told: unseen.append("".join(traceback.format_exception(told.exc_value)))
-    threading.excepthook = lambda told: unseen.append("".join(traceback.format_exception(told.exc_value)))
+    sys.unraisablehook = lambda reported: unseen.append("".join(traceback.format_exception(reported.exc_value)))
+    threading.excepthook = lambda reported: unseen.append("".join(traceback.format_exception(reported.exc_value)))
     fuzzer = Fuzzer(random.Random(seed))
     for _ in range(min(500, count)):  # what is made once, by the first of each kind
         fuzzer.one()
@@ -226,9 +226,9 @@ def run(count: int, seed: int) -> dict[str, Any]:
 
 def main() -> int:
     faulthandler.enable()
-    told = run(int(sys.argv[1]), int(sys.argv[2]))
-    print(json.dumps(told))
-    return 1 if told["unseen"] or told["left"]["fds"] > 0 else 0
+    reported = run(int(sys.argv[1]), int(sys.argv[2]))
+    print(json.dumps(reported))
+    return 1 if reported["unseen"] or reported["left"]["fds"] > 0 else 0
 
 
 if __name__ == "__main__":

@@ -53,13 +53,15 @@ def frames(path: str, argument: str) -> None:
         for number, tick in zip(range(count), window.ticks(), strict=False):
             ticks.append(tick)
             draw(window, number)
-        told = window.statistics()
+        reported = window.statistics()
         deadline = time.monotonic() + 30
-        while told["shown"] + told["superseded"] + told["lost"] < count and time.monotonic() < deadline:
+        while reported["shown"] + reported["superseded"] + reported["lost"] < count and time.monotonic() < deadline:
             time.sleep(0.01)
-            told = window.statistics()
+            reported = window.statistics()
     grow = all(a.id < b.id and a.vsync_time < b.vsync_time for a, b in itertools.pairwise(ticks))
-    print(json.dumps({**told, "drawn": len(ticks), "ticks_grow": grow, "displays": len({t.display for t in ticks})}))
+    print(
+        json.dumps({**reported, "drawn": len(ticks), "ticks_grow": grow, "displays": len({t.display for t in ticks})})
+    )
 
 
 def crashes(path: str, argument: str) -> None:

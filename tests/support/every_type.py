@@ -15,8 +15,16 @@ from collections.abc import Callable
 from typing import Any
 
 import vkshare
-from vkshare import _native
+from support.present_tracker import PresentTracker
+from vkshare import _native, vsync
+from vkshare.backends.drawing import Drawable, Recorder
 from vkshare.errors import InvalidCallError
+from vkshare.server.server_poll import ServerPoll
+from vkshare.server.work_ring import WorkRing
+from vkshare.util import pages
+from vkshare.util.library_calls import LibraryObject
+from vkshare.vsync.bridge_end import BridgeEnd
+from vkshare.vsync.display_core import DisplayCore
 
 # Python's own entries of a class that make no call into it, or that make another class.
 LEFT_OUT = {"__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__dict__"}
@@ -54,29 +62,22 @@ def public_types() -> dict[str, type]:
 
 def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
     """What each native type is made of."""
-    from support.native import HEIGHT, RGBA8, STRIDE, WIDTH, Device, make_surface
+    from support.native_objects import HEIGHT, RGBA8, STRIDE, WIDTH, Device, make_surface
 
     def queue() -> tuple[Any, ...]:
         device = Device()
-        page = os.fdopen(_native.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0))
+        page = os.fdopen(pages.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0))
         surface = make_surface(device)
         surface._join(7, 0)
-        pages.append(page)
+        keep.append(page)
         return device, page.fileno(), (surface,)
 
-    pages: list[Any] = []
-    interval = 16_666_667, 1, False
-    display = _native.Display(*interval)
-    bridge = _native.Bridge(_native.Dispatcher(display))
     swapchain = Device(), _native.Frame, OPTIONS
     surface = {"width": WIDTH, "height": HEIGHT, "format": RGBA8, "stride": STRIDE}
     return {
         "Device": tuple,
         "CommandList": lambda: (Device(),),
         "Recording": lambda: (Device(),),
-        "Recorder": tuple,
-        "Drawable": lambda: ({"width": WIDTH, "height": HEIGHT, "format": RGBA8, "usage": 1},),
-        "Program": tuple,
         "Fence": lambda: (Device(),),
         "Surface": lambda: (Device(), {**surface, "pixels": bytearray(HEIGHT * STRIDE)}),
         "EventQueue": tuple,
@@ -84,21 +85,34 @@ def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
         "Swapchain": lambda: swapchain,
         "Frame": lambda: (_native.Swapchain(*swapchain), 8, 8),
         "Prepared": tuple,
-        "PresentTracker": tuple,
         "Producer": queue,
         "Consumer": queue,
-        "WorkRing": lambda: (_native.EventQueue(), 1),
-        "ServerPoll": tuple,
-        "Display": lambda: interval,
-        "Dispatcher": lambda: (display,),
-        "Observer": lambda: (_native.Dispatcher(display),),
-        "Bridge": lambda: (_native.Dispatcher(display),),
-        "BridgeEnd": lambda: (display, bridge._page),
     }
 
 
+def arguments_of_library_types() -> dict[type, tuple[Any, ...]]:
+    """What each class over an object of vkshare._library is made of."""
+    display = vsync.Display()
+    dispatcher = vsync.VsyncDispatcher(display)
+    bridge = vsync.VsyncBridge(dispatcher)
+    keep.extend((display, bridge))
+    return {
+        DisplayCore: (16_666_667, 1, False),
+        vsync.VsyncDispatcher: (display,),
+        vsync.Observer: (dispatcher,),
+        vsync.VsyncBridge: (dispatcher,),
+        WorkRing: (_native.EventQueue(), 1),
+        ServerPoll: (),
+        Drawable: ({"width": 8, "height": 8, "format": 3, "usage": 1},),
+        PresentTracker: (),
+        BridgeEnd: (DisplayCore(16_666_667, 1, False), bridge._page),
+    }
+
+
+keep: list[Any] = []
+
+
 BY_KEYWORD = {"Surface", "Drawable"}
-NEEDS_CUDA = {"CudaTimeline"}
 WITHOUT_INIT = {"ArrayBuffer", "Prepared"}  # object's own, which may run as often as it likes
 
 
@@ -112,7 +126,9 @@ class Prober:
 
     def junk(self) -> list[Any]:
         """Numbers that are open files here are left out, but for 0: some calls take files over."""
-        kinds = [kind for kind in native_types().values() if kind.__name__ not in ("Submission", "PendingAcquire")]
+        kinds: list[Any] = [
+            kind for kind in native_types().values() if kind.__name__ not in ("Submission", "PendingAcquire")
+        ]
         return [
             None,
             *(0, -1, 7000, 2**32, 2**63, 2**64 - 1, 2**64, 0.5, float("nan"), False),
@@ -178,6 +194,7 @@ def with_a_second_init(prober: Prober, name: str, kind: type, needed: tuple[Any,
     keywords = needed[-1] if name in BY_KEYWORD else {}
     needed = needed[:-1] if name in BY_KEYWORD else needed
     item = kind(*needed, **keywords)
+    keep.append(item)  # an unclosed one warns
     before = repr(item)
     error = prober.call(kind.__init__, item, *needed, **keywords)  # type: ignore[misc]
     assert isinstance(error, InvalidCallError) or name in WITHOUT_INIT, f"{name}.__init__ ran twice: {error!r}"
@@ -189,17 +206,21 @@ def with_a_second_init(prober: Prober, name: str, kind: type, needed: tuple[Any,
 
 def main() -> None:
     lost: list[Any] = []
-    sys.unraisablehook = lambda told: lost.append((told.object, told.exc_value))
+    sys.unraisablehook = lambda reported: lost.append((reported.object, reported.exc_value))
     seed = int(sys.argv[1])
     prober = Prober(seed)
     natives, needed = native_types(), arguments_of_each_type()
-    made = set(needed) | NEEDS_CUDA | {"Submission", "PendingAcquire"}
+    made = set(needed) | {"Submission", "PendingAcquire"}
     assert set(natives) == made, f"arguments_of_each_type() lacks {set(natives) - made}"
     for name, kind in natives.items():
         without_init(prober, kind, thoroughly=True)
         with_a_failed_init(prober, kind)
         if name in needed:
             with_a_second_init(prober, name, kind, needed[name]())
+    for kind, arguments in arguments_of_library_types().items():
+        with_a_failed_init(prober, kind)
+        with_a_second_init(prober, kind.__name__, kind, arguments)
+    assert not {*LibraryObject.__subclasses__()} - {*arguments_of_library_types(), Recorder}  # it needs a VkDevice
     public = public_types()
     for kind in public.values():
         without_init(prober, kind, thoroughly=False)

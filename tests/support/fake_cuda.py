@@ -62,7 +62,7 @@ def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         monkeypatch.setattr(cuda, "_initialised_in", [])
         package, bindings = ModuleType("cuda"), ModuleType("cuda.bindings")
         bindings.driver = None if gpus == (None,) else FakeDriver(*gpus, **options)  # type: ignore[attr-defined]
-        is_missing = bindings.driver is None  # type: ignore[attr-defined]
+        is_missing = bindings.driver is None
         monkeypatch.setitem(sys.modules, "cuda", None if is_missing else package)
         monkeypatch.setitem(sys.modules, "cuda.bindings", None if is_missing else bindings)
         return bindings

@@ -1,4 +1,4 @@
-"""Builds the Vulkan layer of tests/faults, and says what a process needs in its environment to go through it."""
+"""Builds the Vulkan layer of tests/faults/layer, and says what a process needs in its environment to go through it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from support import cmake_build
-from support.cmake_build import ROOT
+from support.tree_paths import ROOT
 
 BUILD = ROOT / "build" / "faults"
 LIBRARY = BUILD / "VkLayer_vkshare_faults.so"

@@ -1,4 +1,4 @@
-"""The Vulkan layer of tests/faults: built once, put before the driver of this run, commanded from Python.
+"""The Vulkan layer of tests/faults/layer: built once, put before the driver of this run, commanded from Python.
 
 ::
 
@@ -10,8 +10,8 @@
     def test_something() -> None:
         live = run_with_faults(body, 3)
 
-tests/faults/faults.h describes what the layer can do; FaultLayer has a method for each of its statements. The layer's
-state belongs to the process: many runs in one process begin with reset() each.
+tests/faults/layer/faults.h describes what the layer can do; FaultLayer has a method for each of its statements. The
+layer's state belongs to the process: many runs in one process begin with reset() each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from support import forks
+from support import forked_calls
 from support.fault_build import LIBRARY, environment
 
 __all__ = ["ChildDied", "Event", "FaultLayer", "Object", "Violation", "environment", "run_with_faults"]
@@ -71,7 +71,7 @@ class _Violation(ctypes.Structure):
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened; `what` is create, destroy, name, submit, wait, signal, fence, present, acquire, release,
-    ready, reset, retire, idle, fault, lost or violation (tests/faults/events.c says what each means)."""
+    ready, reset, retire, idle, fault, lost or violation (tests/faults/layer/events.c says what each means)."""
 
     number: int
     ns: int  # CLOCK_MONOTONIC
@@ -307,18 +307,18 @@ def run_with_faults(
     with tempfile.TemporaryDirectory(prefix="vkshare-faults-") as folder:
         answer = Path(folder, "answer")
         call = path, function.__qualname__, arguments, messages, str(answer)
-        end = forks.parent().run(__name__, "_answer", call, child_env, timeout)
+        end = forked_calls.parent().run(__name__, "_answer", call, child_env, timeout)
         if end.status is None:
             raise ChildDied(f"{function.__qualname__} took more than {timeout} s:\n{(end.stdout + end.stderr)[-8000:]}")
         if not answer.exists():
             raise ChildDied(f"{function.__qualname__}: exit status {end.status}:\n{end.stderr[-8000:]}")
-        kind, value, told = pickle.loads(answer.read_bytes())
+        kind, value, reported = pickle.loads(answer.read_bytes())
     sys.stdout.write(end.stdout)
     sys.stderr.write(end.stderr)
     if kind == "error":
-        value.add_note(told)
+        value.add_note(reported)
         raise value
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _answer(path: str | None, name: str, arguments: tuple[Any, ...], fail_on_messages: bool, answer: str) -> None:
@@ -334,8 +334,8 @@ def _answer(path: str | None, name: str, arguments: tuple[Any, ...], fail_on_mes
         data = pickle.dumps(reply)
         pickle.loads(data)
     except Exception:
-        error = AssertionError(f"{type(reply[1]).__name__}: {reply[1]}")
-        data = pickle.dumps(("error", error, reply[2] or "it does not pickle"))
+        shown = AssertionError(f"{type(reply[1]).__name__}: {reply[1]}")
+        data = pickle.dumps(("error", shown, reply[2] or "it does not pickle"))
     partial = Path(answer + ".part")
     partial.write_bytes(data)
     partial.rename(answer)

@@ -341,8 +341,8 @@ def fail_each(layer: FaultLayer, by_fences: bool, group: str, everything: bool) 
                 print(entry, result, nth, for_ever, flush=True)
                 run = one_run(layer, by_fences, entry, for_ever, nth=nth, result=result)
                 case = f"{entry} {result} at {nth}{' for ever' if for_ever else ''}"
-                told = [text for text in messages.take() if not _is_expected(text, entry, result, for_ever)]
-                wrong += [f"{case}: {text}" for text in (*run.wrong, *told)]
+                reported = [text for text in messages.take() if not _is_expected(text, entry, result, for_ever)]
+                wrong += [f"{case}: {text}" for text in (*run.wrong, *reported)]
                 if layer.failed().get(entry, 0):
                     met[f"{entry} {result}"] = met.get(f"{entry} {result}", 0) + 1
     certain = {entry for entry in calls if everything or entry not in ONLY_WHERE_SOMETHING_IS_LATE}

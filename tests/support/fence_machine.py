@@ -142,18 +142,18 @@ class Machine:
         """`waits`: (fence, how far above its promise, negative for below); `signals`: (fence of the device, stride)."""
         oracle = self.oracle
         asked = [(fence, max(0, oracle.fences[fence].promised + above)) for fence, above in waits]
-        told = [(fence, oracle.fences[fence].promised + stride) for fence, stride in dict(signals).items()]
+        reported = [(fence, oracle.fences[fence].promised + stride) for fence, stride in dict(signals).items()]
         arguments = {
             "waits": [(self._views[fence][device], value) for fence, value in asked],
-            "signals": [(self._views[fence][device], value) for fence, value in told],
+            "signals": [(self._views[fence][device], value) for fence, value in reported],
         }
-        if not all(oracle.may_signal(fence, value) for fence, value in told) or any(
-            fence in dict(told) and value > oracle.fences[fence].promised for fence, value in asked
+        if not all(oracle.may_signal(fence, value) for fence, value in reported) or any(
+            fence in dict(reported) and value > oracle.fences[fence].promised for fence, value in asked
         ):  # X1, and a wait for what only this submission, or one after it, could signal
             self._refused(lambda: self._devices[device].submit(**arguments), ValueError)
             return
         submission = self._devices[device].submit(**arguments)
-        work = Held(device, asked, told, submission)
+        work = Held(device, asked, reported, submission)
         self._unseen.append(work)
         oracle.submit(work)
 
@@ -191,8 +191,8 @@ class Machine:
         for index, device in enumerate(self._devices):
             rows = [(views[index], state.value) for views, state in zip(self._views, self.oracle.fences, strict=True)]
             run = device._peer.run if hasattr(device, "_peer") else lambda function, *args: function(*args)
-            told = run(access_patterns.fence_values, rows)
-            for (value, queued), state in zip(told, self.oracle.fences, strict=True):
+            reported = run(access_patterns.fence_values, rows)
+            for (value, queued), state in zip(reported, self.oracle.fences, strict=True):
                 assert value == state.value
                 if state.device == index:
                     assert queued == state.promised

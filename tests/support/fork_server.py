@@ -16,13 +16,12 @@ import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from support.wire import Channel, receive_fds
+from support.peer_messages import Channel, receive_fds
+from support.tree_paths import TESTS
 
 _PID = struct.Struct("<q")
-_TESTS = Path(__file__).resolve().parent.parent
 
 
 def main(control_fd: int) -> None:
@@ -160,7 +159,7 @@ class Server:
 def start(module: str, kind: socket.SocketKind, **environment: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """In the test: a process that runs `module`.main(fd), and our end of the socket to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
-    path = os.pathsep.join(filter(None, [str(_TESTS), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH", "")]))
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-c", f"from {module} import main; main({theirs.fileno()})"],

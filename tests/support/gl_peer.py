@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def write(gl: GL, view: GLView, pixels: np.ndarray[Any, Any]) -> None:
     gl.check("glTexSubImage2D")
 
 
-def clear(gl: GL, view: GLView, colour: tuple[float, float, float, float]) -> None:
+def clear(gl: GL, view: GLView, colour: Sequence[float]) -> None:
     """The whole surface in one colour, drawn by OpenGL and not waited for."""
     gl.glBindFramebuffer(_FRAMEBUFFER, view.framebuffer)
     gl.glClearColor(*colour)
@@ -137,7 +138,7 @@ def take_turns(device: vks.Device, shared: GLSurface, turns: int, layers: int) -
         with shared.access(acquire=1, release=2) as drawn:
             assert (read(gl, drawn) == mine).all()
             for _ in range(layers):
-                clear(gl, drawn, tuple(1 - v / 255 for v in theirs))
-            clear(gl, drawn, tuple(v / 255 for v in theirs))
+                clear(gl, drawn, [1 - v / 255 for v in theirs])
+            clear(gl, drawn, [v / 255 for v in theirs])
         with surface.access(acquire=2, release=0):
             assert (surface.read() == theirs).all()

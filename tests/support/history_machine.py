@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vkshare import _native
+from support.present_tracker import PresentTracker
 
 IMAGES = 4
 DEADLINE = 100  # ns after which a fence is quarantined
@@ -57,7 +57,7 @@ class Machine:
 
     def __init__(self, policy: str) -> None:
         self.by_fences = policy == "fences"
-        self.history = _native.PresentTracker(policy, DEADLINE)
+        self.history = PresentTracker(policy, DEADLINE)
         self.now = 0
         self.needs = [0]  # of each submission the present that the engine must be done with
         self.completed = 0
@@ -150,7 +150,7 @@ class Machine:
             self.history.waited(image, 0)
 
     def run_out_of_memory(self, image: int) -> None:
-        """The present fails, and nobody waits for its semaphore (A15)."""
+        """The present fails, and nothing waits for its semaphore (A15)."""
         if self.current and not self.swapchains[self.current].is_shared:
             serial = self._acquire(image % self.swapchains[self.current].images)
             self._give(Semaphore(serial=serial, is_spoiled=True))
@@ -231,13 +231,13 @@ class Machine:
         assert of_current <= 2 * self.swapchains[self.current].images, f"{of_current} presents"
 
     def check(self) -> None:
-        told = self.history.statistics()
-        assert told["semaphores"] == len(self.semaphores)
-        assert told["fences"] == len(self.fences)
-        assert told["retired"] == len(self.swapchains) - bool(self.current)
-        assert told["quarantined"] <= sum(map(self._is_late, self.fences.values()))
+        reported = self.history.statistics()
+        assert reported["semaphores"] == len(self.semaphores)
+        assert reported["fences"] == len(self.fences)
+        assert reported["retired"] == len(self.swapchains) - bool(self.current)
+        assert reported["quarantined"] <= sum(map(self._is_late, self.fences.values()))
         kind, value = self.history.wanted()
-        assert (kind == "nothing") == (not told["retired"])
+        assert (kind == "nothing") == (not reported["retired"])
         assert kind != "fence" or value in self.fences
         assert kind != "serial" or value <= self.submitted
         assert kind != "image" or value < self.swapchains[self.current].images

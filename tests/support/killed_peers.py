@@ -1,4 +1,4 @@
-"""What the processes of a kill storm do until they are killed (tests/test_kill_storms.py). Each runs in a peer."""
+"""The loops of the processes that tests/processes/core/test_kill_storms.py kills. Each runs in a peer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import vkshare as vks
 from support import access_patterns
-from support.queues import look
+from support.queue_ends import look
 from vkshare.core import pipe as pipes  # noqa: F401  imported before a peer is forked
 
 

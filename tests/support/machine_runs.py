@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_machine_as_test
 
 import vkshare as vks
-from support.peers import Peer
+from support.peer_processes import Peer
 from support.run_volumes import FULL, SOAK, seeded, unhurried
 
 DEVICES = 3

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import vkshare as vks
-from support.servers import Raw
+from support.render_servers import Raw
 from vkshare.compositor import messages as c
 from vkshare.server import messages as m
 
@@ -257,7 +257,7 @@ def _lie(liar: Liar, raw: Raw, count: int) -> int:
 
 
 if __name__ == "__main__":
-    told = run(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    print(told)
-    print(f"{told.messages / told.seconds:.0f} messages a second")
-    sys.exit(bool(told.status or told.trouble))
+    reported = run(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    print(reported)
+    print(f"{reported.messages / reported.seconds:.0f} messages a second")
+    sys.exit(bool(reported.status or reported.trouble))

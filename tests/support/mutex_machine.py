@@ -196,7 +196,7 @@ class Machine:
         state = "abandoned" if oracle.is_abandoned else "free" if oracle.owner is None else "owned"
         assert page.state == state
         assert page.generation == oracle.generation
-        assert page.handles == sum(not told.is_closed for told in oracle.seats)
+        assert page.handles == sum(not reported.is_closed for reported in oracle.seats)
         # Each hand-over takes a value, and work that was not handed on (K7) may have taken one besides.
         assert page.value >= oracle.handovers
         if state == "free":
@@ -208,9 +208,9 @@ class Machine:
             return
         handles = [self._handles[seat] for seat in seats]
         run = handles[0]._peer.run if hasattr(handles[0], "_peer") else None
-        told = run(access_patterns.states, handles) if run else access_patterns.states(handles)
+        reported = run(access_patterns.states, handles) if run else access_patterns.states(handles)
         oracle = self.oracle
-        assert told == [(False, oracle.owner == seat, oracle.seats[seat].generation) for seat in seats]
+        assert reported == [(False, oracle.owner == seat, oracle.seats[seat].generation) for seat in seats]
 
     # ---- by chance
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import vkshare as vks
 from support import access_patterns
-from support.queues import look, queue_at
-from support.sharing import where
+from support.queue_ends import look, queue_at
+from support.shared_handles import where
 from vkshare.errors import AcquireTimeout, ClosedError, InvalidCallError, StillDrawingError
 
 Outcome = type[BaseException] | None  # what an operation raises
@@ -156,11 +156,11 @@ class Machine:
             self._drawn[surface] = self._number
             where(handle)(access_patterns.clear_and_forget, handle, self._number)
         expected = self.oracle.enqueue(queue, surface, metadata)
-        told = self._expect(expected, producer.enqueue, handle, metadata, wait)
+        reported = self._expect(expected, producer.enqueue, handle, metadata, wait)
         if expected is None:
-            assert told in (True, False)
+            assert reported in (True, False)
             self._see_commits(queue, all_of_them=wait is not False)
-            assert told == (not self.oracle.queues[queue].pending)
+            assert reported == (not self.oracle.queues[queue].pending)
 
     def flush(self, queue: int, wait: bool) -> None:
         producer = self._ends.get((queue, PRODUCER))
@@ -183,9 +183,9 @@ class Machine:
         if consumer is None:
             return
         expected, pair = self.oracle.dequeue(queue)
-        told = self._expect(expected, consumer.dequeue, 0)
+        reported = self._expect(expected, consumer.dequeue, 0)
         if pair is not None:
-            surface, metadata = told
+            surface, metadata = reported
             assert metadata == pair[1]
             assert _same(surface, consumer.surfaces[pair[0]])
             if self.steps % 3 == 0:
@@ -193,8 +193,8 @@ class Machine:
 
     def _see_commits(self, queue: int, *, all_of_them: bool) -> None:
         """How many the GPU had finished with is its own affair, but the first ones they are."""
-        it, told = self.oracle.queues[queue], self._queues[queue].statistics()
-        left = told.enqueued - told.committed
+        it, reported = self.oracle.queues[queue], self._queues[queue].statistics()
+        left = reported.enqueued - reported.committed
         assert 0 <= left <= len(it.pending)
         assert not (all_of_them and left)
         self.oracle.commit(queue, len(it.pending) - left)
@@ -212,10 +212,10 @@ class Machine:
 
     def check(self) -> None:
         for number, (queue, it) in enumerate(zip(self._queues, self.oracle.queues, strict=True)):
-            told = queue.statistics()
-            assert told.committed - told.dequeued == len(it.committed), number
-            assert told.enqueued - told.committed == len(it.pending), number
-            assert (told.producer_pid != 0, told.consumer_pid != 0) == (
+            reported = queue.statistics()
+            assert reported.committed - reported.dequeued == len(it.committed), number
+            assert reported.enqueued - reported.committed == len(it.pending), number
+            assert (reported.producer_pid != 0, reported.consumer_pid != 0) == (
                 it.ends[PRODUCER] is not None,
                 it.ends[CONSUMER] is not None,
             )

@@ -163,6 +163,8 @@ class Raw:
 class Swapchain:
     """64x64, FIFO, with a semaphore an image to present with, and present fences where there are any."""
 
+    handle: Any
+
     def __init__(self, raw: Raw, images: int, old: Swapchain | None) -> None:
         self.raw, vk = raw, raw.vk
         found = raw.ivk.list("vkGetPhysicalDeviceSurfaceFormatsKHR", raw.physical, raw.surface)[0]

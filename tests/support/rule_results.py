@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.stash[_rules] = rules_of(item)
     wanted = set(config.getoption("--rule"))
     if wanted:
-        kept = [item for item in items if wanted & set(item.stash[_rules])]
+        kept = [item for item in items if wanted & {*item.stash[_rules]}]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
 

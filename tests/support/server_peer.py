@@ -61,7 +61,7 @@ def deaf(path: str, argument: str) -> None:
     """Asks and asks, and reads no answer."""
     from pathlib import Path
 
-    from support.servers import Raw
+    from support.render_servers import Raw
 
     raw = Raw(Path(path))
     raw.hello()

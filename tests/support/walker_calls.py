@@ -1,4 +1,4 @@
-"""The calls of support/walker.py, and how often each is made. A call takes what is there, in whatever state it is."""
+"""The calls of support/random_walk.py, with their frequency. A call takes any object, in any state."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import random
 import socket
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
+from typing import Any
 
 import numpy as np
 
 import vkshare as vks
-from support.walker import World
+from support.random_walk import World
 from vkshare import vsync
 
 FORMATS = ("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm")
@@ -90,9 +91,9 @@ def fence_use(world: World, dice: random.Random) -> None:
 @weight(8)
 def fence_export(world: World, dice: random.Random) -> None:
     mine = world.any(dice, "Fence")
-    told = world.call(mine, "export")
-    if told is not None:
-        world.keep(dice, told)
+    reported = world.call(mine, "export")
+    if reported is not None:
+        world.keep(dice, reported)
 
 
 @weight(6)
@@ -229,9 +230,9 @@ def sync(world: World, dice: random.Random) -> None:
 
 @weight(8)
 def surface_export(world: World, dice: random.Random) -> None:
-    told = world.call(world.any(dice, "Surface"), "export")
-    if told is not None:
-        world.keep(dice, told)
+    reported = world.call(world.any(dice, "Surface"), "export")
+    if reported is not None:
+        world.keep(dice, reported)
 
 
 @weight(8)
@@ -317,7 +318,7 @@ def pickled(world: World, dice: random.Random) -> None:
 @weight(3)
 def queue(world: World, dice: random.Random) -> None:
     mine = world.any(dice, "Device")
-    shape = {"count": dice.randrange(1, 4), "metadata_size": 8, "single_threaded": dice.random() < 0.1}
+    shape: dict[str, Any] = {"count": dice.randrange(1, 4), "metadata_size": 8, "single_threaded": dice.random() < 0.1}
     world.called["vks.SurfaceQueue"] += 1
     world.keep(dice, vks.SurfaceQueue(mine, 8, 8, **shape))
 
@@ -470,10 +471,10 @@ def bridge(world: World, dice: random.Random) -> None:
     made = vsync.VsyncBridge(world.any(dice, "VsyncDispatcher"))
     world.called["vsync.VsyncBridge"] += 1
     world.keep(dice, made)
-    told = world.call(made, "export")
-    if told is not None:
-        world.keep(dice, told)
-    world.call(world.any(dice, "Display"), "set_source", dice.choice((None, told)))
+    reported = world.call(made, "export")
+    if reported is not None:
+        world.keep(dice, reported)
+    world.call(world.any(dice, "Display"), "set_source", dice.choice((None, reported)))
 
 
 @weight(3)

@@ -26,7 +26,7 @@ for_window [title=".*"] floating enable
 
 
 class WaylandScreen:
-    """The screen of a sway that runs, for whoever has the environment of its clients."""
+    """The screen of a sway that runs, for a process with the environment of its clients."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment

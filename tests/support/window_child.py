@@ -13,14 +13,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import vkshare as vks
-from support.painting import as_rgba, assert_on_screen, paint, show
-from support.patience import HANG
+from support.random_pictures import as_rgba, assert_on_screen, paint, show
+from support.time_limits import HANG
+from support.tree_paths import TESTS
 from support.wayland_display import WaylandScreen
 from vkshare.testing.validation import Collector
 
@@ -32,7 +32,7 @@ __all__ = [
 # The tests' folder is where `support` is.
 START = f"""
     import sys
-    sys.path.insert(0, {str(Path(__file__).resolve().parent.parent)!r})
+    sys.path.insert(0, {str(TESTS)!r})
     from support.window_child import *
 """
 fences = None if os.environ.get("VKSHARE_TEST_POLICY", "best") == "best" else False  # the argument present_fences
@@ -69,7 +69,7 @@ def seen(display: str, window: int, picture: np.ndarray) -> None:
     import xcffib
     import xcffib.xproto as x
 
-    client = xcffib.connect(display=display)
+    client: Any = xcffib.connect(display=display)
     height, width = picture.shape[:2]
 
     def read() -> np.ndarray:

@@ -9,6 +9,8 @@ from pathlib import Path
 import citations
 import pytest
 
+pytestmark = pytest.mark.no_driver
+
 RULES = {"K1", "K2", "K3", "X11"}
 
 

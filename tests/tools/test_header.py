@@ -1,4 +1,4 @@
-"""native/vkshare.h is the manual of the C core: its declarations exist, and its comments speak of what is declared."""
+"""The public headers are the manual of the C core: their declarations exist, and their comments are about these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import layers
 import pytest
 from results import ROOT
 
-HEADER = (ROOT / "native" / "vkshare.h").read_text()
+pytestmark = pytest.mark.no_driver
+
+HEADER = "\n".join((ROOT / "native" / name).read_text() for name in ("vkshare.h", "vkshare_vulkan.h"))
 BUILT = layers.built()
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
@@ -119,6 +121,7 @@ def test_the_version_script_exports_the_functions_of_the_header_to_everybody() -
 
 @pytest.mark.skipif(not BUILT or not shutil.which("nm"), reason="nothing was built here")
 def test_every_function_is_defined_and_every_symbol_of_the_core_has_its_prefix() -> None:
+    assert BUILT is not None
     defined = {name for _, name, is_defined in layers.symbols(BUILT.rglob("*.c.o")) if is_defined}
     assert declared(HEADER).keys() - defined == set()
     assert {name for name in defined if not name.startswith(("vks_", "__"))} == set()

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from results import ROOT
 
+pytestmark = pytest.mark.no_driver
+
 PROGRAMS = {"cli", "demos", "testing"}  # they use vkshare by its public names
 NOT_LAZY = {"_native", "__version__"}  # names that vkshare has without loading a shelf
 

@@ -17,7 +17,7 @@ import vkshare
 EXAMPLE = ROOT / "examples" / "c_library"
 PRINTED = f"vkshare {vkshare.__version__.rpartition('.')[0]}, status 0\n"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.no_driver, pytest.mark.slow]
 
 
 def run(*command: object, **variables: str) -> str:

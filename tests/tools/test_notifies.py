@@ -8,6 +8,8 @@ import notifies
 import pytest
 from notifies import Arrow, Bar, Lane, Picture
 
+pytestmark = pytest.mark.no_driver
+
 IMAGES = Path(notifies.__file__).resolve().parents[1] / "docs" / "images"
 
 
@@ -31,9 +33,9 @@ def test_each_tick_goes_from_the_display_to_the_windows_and_to_the_other_process
         if picture.lanes[0].process == "X server":
             assert ways(picture, source) == {("vkshare x11-present", "vkshare-vsync")}
         assert all(arrow.begin <= arrow.end for arrow in picture.arrows)
-        told = {arrow.target: arrow.end for arrow in picture.arrows}
+        reported = {arrow.target: arrow.end for arrow in picture.arrows}
         (there,) = (arrow for arrow in picture.arrows if arrow.kind == page)
-        assert told[there.target] <= told[len(picture.lanes) - 1]  # the viewer's display tells its observer
+        assert reported[there.target] <= reported[len(picture.lanes) - 1]  # the viewer's display tells its observer
         assert any(bar.name == "refresh" for bar in picture.bars)
 
 
@@ -65,10 +67,10 @@ def test_each_request_goes_to_the_loop_to_its_clients_worker_and_back(tmp_path: 
 def picture(end: float, *, is_clear: bool = True) -> Picture:
     """Three threads of two processes, of which one tells the others."""
     lanes = [Lane("one", "teller", "", (1, 1)), Lane("one", "hearer", "", (1, 2)), Lane("two", "far away", "", (2, 2))]
-    told = Picture(lanes, ["by a word", "by a letter"], ["the news"], "µs", "a step", is_clear=is_clear)
-    told.bars = [Bar(0, 0, end / 2, "tells"), Bar(1, -5, end / 2, "waits", is_waiting=True)]
-    told.arrows = [Arrow(0, 0, 1, end / 2, 0), Arrow(0, 1, 2, end, 1)]
-    return told
+    reported = Picture(lanes, ["by a word", "by a letter"], ["the news"], "µs", "a step", is_clear=is_clear)
+    reported.bars = [Bar(0, 0, end / 2, "tells"), Bar(1, -5, end / 2, "waits", is_waiting=True)]
+    reported.arrows = [Arrow(0, 0, 1, end / 2, 0), Arrow(0, 1, 2, end, 1)]
+    return reported
 
 
 def test_the_quickest_of_the_clear_rounds_is_drawn() -> None:

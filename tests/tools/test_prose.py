@@ -7,6 +7,8 @@ from pathlib import Path
 import prose
 import pytest
 
+pytestmark = pytest.mark.no_driver
+
 PLANTED = {
     "a.c": '/* Whoever waits is told. */\nint x; /* of the sender */\nchar *y = "no one is told of it here";\n',
     "b.py": '"""What it does."""\n# The owner holds\n# device->lock. Nobody else.\nx = f"{who} is late by one tick"\n',

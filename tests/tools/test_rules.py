@@ -9,6 +9,8 @@ import specification
 from results import Case, Results
 from specification import Rule
 
+pytestmark = pytest.mark.no_driver
+
 VULKAN_RULE = Rule("a rule")
 PAGE_RULE = Rule("a rule of pages", vulkan=False)
 

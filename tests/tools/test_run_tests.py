@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-import tomllib
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
 import report
 import run_tests
 from results import Case, Results
-from support.patience import until
+from support.time_limits import until
 from test_jobs import Job, all_jobs
+
+pytestmark = pytest.mark.no_driver
 
 PYTHON = sys.executable
 
@@ -32,7 +34,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def run(job: Job, required: set[str] = frozenset(), limit: float = 30) -> Results:
+def run(job: Job, required: Set[str] = frozenset(), limit: float = 30) -> Results:
     return run_tests.run_job(job, set(required), limit)
 
 
@@ -161,18 +163,3 @@ def test_the_jobs_of_make_test_are_among_those_of_make_test_full():
     assert {"cpu.pytest", "lavapipe25.pytest", "lavapipe22.pytest", "swiftshader.pytest", "native.ctest-plain"} <= test
     assert {"native.ctest-asan", "native.ctest-tsan", "swiftshader.pytest-serial", "native.cmake"} <= full - test
     assert not any(name.startswith("python") for name in test)  # which interpreters there are differs between users
-
-
-# ---- tests/selection.toml --------------------------------------------------------------------------------------------
-
-
-def test_each_entry_of_the_selection_names_a_test_that_there_is():
-    tests = Path(__file__).parents[1]
-    modules = [path.relative_to(tests) for path in tests.rglob("test_*.py")]
-    selection = tomllib.loads((tests / "selection.toml").read_text())
-    for kind, chosen in selection.items():
-        for entry in chosen["modules"]:
-            module, _, name = entry.partition("::")
-            found = [path for path in modules if str(path).startswith(module)]
-            assert found, (kind, entry)
-            assert not name or f"def {name}" in (tests / found[0]).read_text(), (kind, entry)

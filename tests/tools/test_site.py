@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.tree_paths import ROOT
 
 import vkshare
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.no_driver
+
 PACKAGES = ("errors", "testing", "vsync", "server", "compositor", "interop.cuda", "interop.gl")
 
 
@@ -23,8 +25,10 @@ def _documented() -> set[str]:
 
 
 def _public() -> set[str]:
-    names = {f"vkshare.{name}" for name in vkshare.__all__ if not name.startswith("_")}
-    names -= {f"vkshare.{name}" for name in vkshare.__all__ if name.endswith(("Error", "Timeout"))}  # errors' page
+    names = {f"vkshare.{name}" for name in vars(vkshare)["__all__"] if not name.startswith("_")}
+    names -= {
+        f"vkshare.{name}" for name in vars(vkshare)["__all__"] if name.endswith(("Error", "Timeout"))
+    }  # errors' page
     for package in PACKAGES:
         module = importlib.import_module(f"vkshare.{package}")
         listed = getattr(module, "__all__", None) or [

@@ -8,6 +8,8 @@ import debian
 import layout
 import pytest
 
+pytestmark = pytest.mark.no_driver
+
 
 @pytest.fixture
 def system(tmp_path, monkeypatch) -> Path:

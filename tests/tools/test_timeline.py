@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import timeline
+
+pytestmark = pytest.mark.no_driver
 
 PICTURE = Path(timeline.__file__).resolve().parents[1] / "docs" / "images" / "presentation.svg"
 
@@ -24,13 +27,13 @@ def test_a_present_is_proven_by_the_next_frame_of_its_image():
 
 
 def test_what_is_left_of_a_retired_swapchain_waits_for_the_first_present_of_the_next():
-    told = frames((0, 0, True), (0, 1, True), (1, 0, True), (1, 1, True), (1, 0, False))
-    assert [f.proof for f in told] == [4, 4, 4, None, None]
+    reported = frames((0, 0, True), (0, 1, True), (1, 0, True), (1, 1, True), (1, 0, False))
+    assert [f.proof for f in reported] == [4, 4, 4, None, None]
 
 
 def test_several_retired_swapchains_go_with_one_present():
-    told = frames((0, 0, True), (1, 0, True), (2, 1, True), (2, 1, True))
-    assert [f.proof for f in told] == [3, 3, 3, None]
+    reported = frames((0, 0, True), (1, 0, True), (2, 1, True), (2, 1, True))
+    assert [f.proof for f in reported] == [3, 3, 3, None]
 
 
 def test_the_picture_of_the_documents_names_every_object_and_is_small():

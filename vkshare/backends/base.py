@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from vkshare._native import Drawable, Recording
+    from vkshare._native import Recording
+    from vkshare.backends.drawing import Drawable
     from vkshare.formats import Format
 
 _USAGE_BITS = {"render": 1, "sample": 2, "copy": 4, "storage": 8}  # native/record/record.h
@@ -119,8 +120,10 @@ class Backend(Protocol):
         """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""
 
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
-        """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline (its number, the code
-        of the target's format). From any thread, one at a time (the Device locks).
+        """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline.
+
+        `missing` is the pipeline's number and the code of the target's format. Called from any
+        thread, one at a time (the Device locks).
         """
 
     def refuse_feature(self, spec: ImageSpec, feature: int, *, is_blit: bool) -> None:

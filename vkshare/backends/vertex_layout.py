@@ -19,8 +19,9 @@ FLOATS = 10  # x y z w, r g b a, u v
 
 
 def pack(vertices: Any, textured: bool) -> bytes:
-    """Called from C for objects that are no float32 array of an allowed shape: returns float32 rows of FLOATS floats
-    (z 0, w 1, colour white, u v 0 where not given).
+    """Returns float32 rows of FLOATS floats (z 0, w 1, colour white, u v 0 where not given).
+
+    C calls it for objects that are no float32 array of an allowed shape.
 
     Raises
     ------

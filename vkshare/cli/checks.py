@@ -106,9 +106,9 @@ def memfd_seals() -> list[Finding]:
 
 
 def futex_waitv() -> list[Finding]:
-    from vkshare import _native
+    from vkshare.util.library_calls import lib
 
-    if _native.have_futex_waitv():
+    if lib.vks_have_futex_waitv():
         return [Finding("futex_waitv", "ok", "works")]
     advice = (
         "use Linux 5.16 or later and a seccomp profile that allows it; meanwhile held work is polled every millisecond"

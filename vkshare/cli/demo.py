@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
+
+from vkshare.cli.demo_arguments import failed
 
 HELP = "programs that show what vkshare is for; each has --help"
 # Name -> its module here, with HELP, DESCRIPTION, add_arguments(parser), run(args) -> exit status.
@@ -30,5 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0, 1 if something was not as it must be, 2 for wrong arguments, 130 after Ctrl-C."""
-    status: int = args.run_demo(args)
+    try:
+        status: int = args.run_demo(args)
+    except (ValueError, OSError) as error:
+        return failed(str(error), 2)
+    except KeyboardInterrupt:
+        return failed("interrupted", 128 + signal.SIGINT)
     return status

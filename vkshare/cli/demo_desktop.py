@@ -48,25 +48,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0, 1 if something was not as it must be, 2 for wrong arguments and where there is no display, 130 and
-    143 after signals.
+    """Return exit status 0, or 1 if something was not as it must be.
+
+    2: wrong arguments, or no display. 130 and 143: signals.
     """
     if importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.compositor.window_host import NoDisplay, Signals
     from vkshare.demos.desktop import run as desktop
     from vkshare.demos.shared import DemoError
-    from vkshare.errors import VkshareError
 
+    options = _options(args)
     try:
-        options = _options(args)
         with Signals() as signals:
             report = desktop.run(options, signals)
     except NoDisplay as error:
         return failed(str(error), 2)
-    except (ValueError, OSError) as error:
-        return failed(str(error), 2)
-    except (VkshareError, DemoError) as error:
+    except DemoError as error:
         return failed(str(error), 1)
     if report is None:
         return failed("interrupted" if signals.came == signal.SIGINT else "terminated", 128 + signals.came)

@@ -39,17 +39,12 @@ def run(args: argparse.Namespace) -> int:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import shared
 
-    try:
-        options = options_of(args)
-    except (ValueError, OSError) as error:
-        return failed(str(error), 2)
+    options = options_of(args)
     try:
         with _progress(options.frames) as progress:
             report = shared.run(options, progress)
     except shared.DemoError as error:
         return failed(str(error), 1)
-    except KeyboardInterrupt:
-        return failed("interrupted", 128 + signal.SIGINT)
     except shared.Terminated:
         return failed("terminated", 128 + signal.SIGTERM)
     print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))

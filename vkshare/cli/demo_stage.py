@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +44,9 @@ def present(
     if (needs_pillow or args.output is not None) and importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import stage
-    from vkshare.errors import VkshareError
 
+    options = _options(args, has_end)
     try:
-        options = _options(args, has_end)
         with stage.opened(options, f"vkshare: {args.demo}", **swapchain_options) as opened:
             status = show(opened, options)
             if options.output is not None:
@@ -56,12 +54,6 @@ def present(
         return status
     except stage.NoDisplay as error:
         return failed(f"{error}. Without a display: --headless --output picture.png", 2)
-    except (ValueError, OSError) as error:
-        return failed(str(error), 2)
-    except VkshareError as error:
-        return failed(str(error), 1)
-    except KeyboardInterrupt:
-        return failed("interrupted", 128 + signal.SIGINT)
 
 
 def _options(args: argparse.Namespace, has_end: bool) -> StageOptions:

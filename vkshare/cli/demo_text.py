@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import signal
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
@@ -38,18 +37,12 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import pictures, text
-    from vkshare.errors import VkshareError
 
-    try:
-        options = options_of(args)
-    except (ValueError, OSError) as error:
-        return failed(str(error), 2)
+    options = options_of(args)
     try:
         report, picture = text.run(options, args.library, args.writer == "other")
-    except (ValueError, VkshareError) as error:
+    except ValueError as error:
         return failed(str(error), 1)
-    except KeyboardInterrupt:
-        return failed("interrupted", 128 + signal.SIGINT)
     if options.output is not None:
         pictures.save(picture, options.output)
     print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))

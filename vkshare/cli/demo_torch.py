@@ -32,12 +32,8 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import echo, turns
-    from vkshare.errors import VkshareError
 
-    try:
-        torch = echo.load()
-    except VkshareError as error:
-        return failed(str(error), 1)
+    torch = echo.load()
     if args.adapter is None:
         args.adapter = turns.named_by_torch(torch, args.backend)
     return present(args, partial(_show, torch), needs_pillow=True)

@@ -37,8 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """Return the contents of `vkshare ps --json`: {"surfaces": [...], "fences": [...], "queues": [...],
-    "unreadable": [...]}.
+    """Return the contents of `vkshare ps --json`, a dict of four lists.
+
+    {"surfaces": [...], "fences": [...], "queues": [...], "unreadable": [...]}.
     """
     pages: dict[tuple[int, int], dict[str, Any]] = {}  # by device and inode of the memfd: one page, many processes
     for pid in _own_processes():
@@ -78,12 +79,12 @@ def _page_fds(pid: int) -> Iterator[str]:
 
 def _look(path: str) -> dict[str, Any] | None:
     """The page, or None if it is none of ours or of another version."""
-    from vkshare import _native
     from vkshare.errors import DescriptorError
+    from vkshare.util import pages
 
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _native.queue_page_inspect(fd) if _QUEUE in os.readlink(path) else _native.page_inspect(fd)
+        return pages.queue_page_inspect(fd) if _QUEUE in os.readlink(path) else pages.page_inspect(fd)
     except DescriptorError:
         return None
     finally:

@@ -51,8 +51,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The command's exit status, 128 and the signal's number if one killed it, 1 if the trace could not be written, 2
-    for wrong arguments, 126 or 127 where the command cannot be run.
+    """Return the command's exit status.
+
+    128 and the signal's number if one killed it; 1: the trace could not be written; 2: wrong arguments; 126 or 127: the
+    command cannot be run.
     """
     argv = _command(args)
     if bool(argv) == bool(args.directory):
@@ -113,7 +115,7 @@ def _run(argv: list[str], directory: Path, size: int) -> tuple[int, bool]:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Forwards signals to the command. The terminal sends Ctrl-C and Ctrl-\\ to both processes already."""
+    """Forwards signals to the command. The terminal sends Ctrl-C and SIGQUIT to both processes already."""
     while (status := process.poll()) is None:
         told = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
         if told.si_signo != signal.SIGCHLD and told.si_code <= 0:  # of a process, not the kernel
@@ -151,8 +153,9 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
 
 @contextlib.contextmanager
 def _replacing(file: Path) -> Iterator[Path]:
-    """A new file beside it, which takes its place when all went well: there is never half a trace. Nothing is left of
-    one that stays empty.
+    """A new file beside it, which takes its place when all went well: there is never half a trace.
+
+    Nothing is left of one that stays empty.
     """
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from vkshare import _native
+from vkshare.util import trace
+from vkshare.util.library_calls import ffi, lib
 
 _HEADER = struct.Struct("<QIIIIIIQQQQQ")  # vks_trace_header up to `command`
 _CHUNK = struct.Struct("<II16s")  # vks_trace_chunk
@@ -76,9 +77,9 @@ def read(path: Path) -> Recorded:
     magic, version, *sizes, pid, is_forked, process, began, _, _, dropped = _HEADER.unpack_from(content)
     if magic != _MAGIC:
         raise NotATrace(f"{path.name} is not a trace of vkshare")
-    if version != _native.TRACE_VERSION or sizes != [_HEADER_SIZE, _CHUNK_SIZE, RECORD.itemsize]:
+    if version != lib.VKS_TRACE_VERSION or sizes != [_HEADER_SIZE, _CHUNK_SIZE, RECORD.itemsize]:
         raise NotATrace(
-            f"{path.name} is of another version of vkshare ({version}, this one is {_native.TRACE_VERSION})"
+            f"{path.name} is of another version of vkshare ({version}, this one is {lib.VKS_TRACE_VERSION})"
         )
     command = content[_HEADER.size : _HEADER.size + _COMMAND_SIZE].rstrip(b"\0").split(b"\0")
     recorded = Recorded(
@@ -116,7 +117,7 @@ def _read_chunks(recorded: Recorded, content: bytes) -> None:
 
 def _drop_impossible(recorded: Recorded, latest: int) -> None:
     rows = recorded.records
-    good = (rows["kind"] < len(_native.TRACE_KINDS)) & (rows["begin"] > 0)
+    good = (rows["kind"] < len(trace.KINDS)) & (rows["begin"] > 0)
     good &= (rows["begin"] <= rows["end"]) & (rows["end"] <= latest)
     recorded.damaged += int(rows.size - np.count_nonzero(good))
     recorded.records, recorded.threads = rows[good], recorded.threads[good]
@@ -124,8 +125,8 @@ def _drop_impossible(recorded: Recorded, latest: int) -> None:
 
 def status(number: int) -> str:
     """Return the name of a record's status."""
-    names = _native.TRACE_STATUSES
-    return names[number] if number < len(names) else f"status {number}"
+    name = ffi.typeof("vks_status").elements.get(number)  # such as VKS_NOT_OWNER
+    return f"status {number}" if name is None else name.removeprefix("VKS_").lower().replace("_", " ")
 
 
 def in_order(found: list[Recorded]) -> Iterator[tuple[int, int]]:

@@ -37,8 +37,9 @@ class Sheet:
         self._out.write(f'\n], "displayTimeUnit": "ns", "otherData": {json.dumps(data)}}}\n')
 
     def bar(self, pid: int, tid: int, begin: int, end: int, name: str, category: str, args: dict[str, Any]) -> None:
-        """A complete event, at least 1 ns long, so that flows find it. Events of a track lie within or beside each
-        other.
+        """A complete event, at least 1 ns long, so that flows find it.
+
+        Events of a track lie within or beside each other.
         """
         self._write("X", name, pid, tid, begin, cat=category, dur=_us(max(end - begin, 1)), args=args)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
-from vkshare import _native
 from vkshare.cli import trace_files
 from vkshare.cli.trace_files import RECORD, Recorded
 from vkshare.cli.trace_json import Point, Sheet
+from vkshare.util import trace
 
 _OPERATIONS = ("submission", "acquire", "release")  # vks_work_kind
 _SHOWN = 60  # characters of a command line
@@ -90,7 +90,7 @@ class _Merge:
         self._requests: dict[tuple[int, int], list[Event]] = defaultdict(list)  # steps, by client and sequence
         self._counters: dict[int, tuple[int, str]] = {}  # by queue: the process whose track its counter is
         self._handlers: list[Callable[[Event], None] | None] = [
-            getattr(self, f"_on_{name.replace(' ', '_')}", None) for name in _native.TRACE_KINDS
+            getattr(self, f"_on_{name.replace(' ', '_')}", None) for name in trace.KINDS
         ]
 
     def run(self) -> None:

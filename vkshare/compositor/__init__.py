@@ -1,5 +1,4 @@
-"""The compositor: shows many clients' pictures in one window, and composites at the display's ticks
-(rules R18, R19).
+"""The compositor: shows many clients' pictures in one window, and composites at the display's ticks (rules R18, R19).
 
     compositor = vks.compositor.Compositor(device, vks.Window(1280, 720))
     window = compositor.open_window(descriptor, at=(40, 40))  # of a pipe, or of a surface

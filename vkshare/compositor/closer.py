@@ -1,6 +1,4 @@
-"""Closes windows' frame sources on a thread of its own, because a client can delay each close by
-half a second.
-"""
+"""Closes windows' frame sources on a thread of its own, because a client can delay each close by half a second."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ _log = logging.getLogger("vkshare.compositor")
 
 
 class Closer:
-    """Closes the frame sources of windows that were removed. Thread-safe. Its thread runs only
-    while it has windows.
+    """Closes the frame sources of windows that were removed. Thread-safe. Its thread runs only while it has windows.
 
     Windows that are closed together share one deadline: a client causes one wait, however many
     windows it had.
@@ -32,8 +29,9 @@ class Closer:
         self._thread: threading.Thread | None = None
 
     def add(self, window: ClientWindow) -> None:
-        """Queues a window; returns at once. If no thread can be started, closes the window here,
-        within half a second.
+        """Queues a window; returns at once.
+
+        If no thread can be started, closes the window here, within half a second.
         """
         with self._lock:
             self._windows.append(window)

@@ -36,7 +36,7 @@ from vkshare.window.events import Event
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
-    from vkshare.core.queue import QueueFrame
+    from vkshare.core.queue_ends import QueueFrame
     from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 _REOPEN_TIMEOUT = 10.0  # seconds that a compositor may take to replace a lost device
@@ -158,12 +158,12 @@ class Desktop(Closing):
         wants_input: bool = False,
         output: int = 0,
     ) -> RemoteWindow:
-        """Opens a window that shows a surface's contents each time that it is released with the key
-        `acquire`. The compositor copies them and releases the surface with `release`. The surface
-        stays the caller's. Other parameters are as of open_window().
+        """Opens a window that shows a surface's contents each time that it is released with the key `acquire`.
+
+        The compositor copies them and releases the surface with `release`. The surface stays the caller's.
+        Other parameters are as of open_window().
         """
-        if not isinstance(surface, Surface):
-            raise TypeError(f"surface must be a Surface, not {type(surface).__name__}")
+        arguments.instance("surface", surface, Surface)
         keys = (
             arguments.integer("acquire", acquire, 0, 2**64 - 1),
             arguments.integer("release", release, 0, 2**64 - 1),
@@ -245,8 +245,9 @@ class Desktop(Closing):
 
 
 class RemoteWindow(Closing):
-    """A window of this client, shown by a compositor in another process. Created by Desktop.
-    Thread-safe, except frame().
+    """A window of this client, shown by a compositor in another process.
+
+    Created by Desktop. Thread-safe, except frame().
 
     Attributes
     ----------
@@ -311,8 +312,7 @@ class RemoteWindow(Closing):
         return self._dispatcher.observe()
 
     def ticks(self) -> Iterator[Tick]:
-        """Yields the display's newest tick each time, until the window is closed here or by the
-        compositor.
+        """Yields the display's newest tick each time, until the window is closed here or by the compositor.
 
         RemoteLostError: the compositor's process is gone.
         """
@@ -339,8 +339,9 @@ class RemoteWindow(Closing):
 
     @contextlib.contextmanager
     def frame(self, timeout: float | None = None) -> Iterator[QueueFrame]:
-        """``with window.frame() as frame:`` gives a surface to draw on. It is shown at the tick
-        after the newest one of ticks(), once its GPU work is complete.
+        """``with window.frame() as frame:`` gives a surface to draw on.
+
+        It is shown at the tick after the newest one of ticks(), once its GPU work is complete.
 
         Parameters and errors as of Sender.frame(). While the compositor replaces a lost device,
         frames are not shown. ClosedError: the compositor has closed the window; the text says why.
@@ -370,16 +371,12 @@ class RemoteWindow(Closing):
                 time.sleep(_RETRY)
 
     def _check_reopening(self) -> None:
-        """Checks whether the compositor, which has closed the pipe, will open it again.
-        ClosedError: it will not.
-        """
+        """Checks whether the compositor, which has closed the pipe, will open it again. ClosedError: it will not."""
         self._desktop.poll()
         self._check()
 
     def events(self) -> list[Event]:
-        """Returns the input events on the window since the last call, oldest first; positions are
-        the window's pixels.
-        """
+        """Returns the input events since the last call, oldest first; positions are the window's pixels."""
         self._desktop.poll()
         found: list[Event] = []
         while self._events:
@@ -405,15 +402,11 @@ class RemoteWindow(Closing):
         self._request(m.Op.STACK, m.Stack(self._id, False))
 
     def move_to(self, output: int) -> None:
-        """Moves the window to another of the compositor's targets. It then gets that target's
-        ticks.
-        """
+        """Moves the window to another of the compositor's targets. It then gets that target's ticks."""
         self._request(m.Op.SEND, m.Send(self._id, arguments.integer("output", output, 0, 255)))
 
     def statistics(self) -> dict[str, int | float]:
-        """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and
-        x, y, opacity.
-        """
+        """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and x, y, opacity."""
         counters: messages.Counters = self._desktop.client.decoded(
             messages.Counters, self._request(m.Op.STATISTICS, m.WindowId(self._id))
         )
@@ -462,8 +455,7 @@ class RemoteWindow(Closing):
 
 
 def _open_same_adapter(server: messages.Welcome, name: str) -> Device:
-    """Opens a device on the server's adapter, because the server usually cannot open memory of
-    another adapter.
+    """Opens a device on the server's adapter, because the server usually cannot open memory of another adapter.
 
     UnsupportedError: this process has no such adapter.
     """

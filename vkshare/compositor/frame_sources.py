@@ -1,5 +1,4 @@
-"""Sources of a window's frames: a client's pipe, or one surface that client and compositor own in
-turn.
+"""Sources of a window's frames: a client's pipe, or one surface that client and compositor own in turn.
 
 For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
 whose work is not complete is checked again at the next tick; until then the previous frame stays.
@@ -42,9 +41,7 @@ STAMP_SIZE = _STAMP.size
 
 
 def stamp(vsync_time: int) -> bytes:
-    """Returns metadata, STAMP_SIZE bytes, for a frame that is drawn for the tick of that vsync
-    time, in ns.
-    """
+    """Returns metadata, STAMP_SIZE bytes, for a frame that is drawn for the tick of that vsync time, in ns."""
     return _STAMP.pack(_MAGIC, vsync_time)
 
 
@@ -79,25 +76,20 @@ class FrameSource(Protocol):
     end: str
 
     def latch(self, vsync_time: int | None = None) -> int:
-        """Takes the client's frames, and makes the newest complete one the picture; returns how
-        many frames that took.
+        """Takes the client's frames, and makes the newest complete one the picture; returns how many frames that took.
 
         A frame that was drawn for the tick of that vsync time, or for a later tick, waits for the
         next call.
         """
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
-        """Has the token pushed into the event queue, once, when latch() may take a frame. False: no
-        event will come.
-        """
+        """Has the token pushed into the event queue, once, when latch() may take a frame. False: no event will come."""
 
     def release_to_client(self) -> None:
         """Releases surfaces to the client, before close(). Does not wait."""
 
     def close(self) -> None:
-        """Closes the client's surfaces. May wait half a second for the client's work on each
-        surface.
-        """
+        """Closes the client's surfaces. May wait half a second for the client's work on each surface."""
 
 
 def open_source(device: Device, descriptor: Descriptor, keys: Keys) -> FrameSource:
@@ -122,8 +114,9 @@ class _QueuedFrame(NamedTuple):
 
 
 class PipeSource:
-    """Frames of a client's ``vks.pipe()``. The compositor keeps the frame that is shown until a
-    newer one is complete.
+    """Frames of a client's ``vks.pipe()``.
+
+    The compositor keeps the frame that is shown until a newer one is complete.
     """
 
     def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
@@ -161,9 +154,7 @@ class PipeSource:
         return taken
 
     def _count_due(self, vsync_time: int | None) -> int:
-        """Counts the frames that are due. A frame that has waited for one tick is due, whatever its
-        stamp says.
-        """
+        """Counts the frames that are due. A frame that has waited for one tick is due, whatever its stamp says."""
         if vsync_time is not None:
             for i in range(self._waited, len(self._arrived)):
                 if self._arrived[i].drawn_for >= vsync_time:
@@ -171,9 +162,7 @@ class PipeSource:
         return len(self._arrived)
 
     def _count_finished(self, due: int) -> int:
-        """Counts the frames up to the newest complete one, of `due`. Drops newer frames whose work
-        will never run.
-        """
+        """Counts the frames up to the newest complete one, of `due`. Drops newer frames whose work will never run."""
         for index in reversed(range(due)):
             is_finished = self._is_finished(index)
             if is_finished:
@@ -204,8 +193,9 @@ class PipeSource:
             self.end = f"the client broke its queue: {error}"
 
     def _is_finished(self, index: int) -> bool | None:
-        """Returns whether a frame's work is complete; None: it will never run, because its device
-        or process is gone.
+        """Returns whether a frame's work is complete.
+
+        None: it will never run, because its device or process is gone.
         """
         try:
             self._arrived[index].surface._cpu_access(0)
@@ -240,9 +230,7 @@ class PipeSource:
 
 
 class SurfaceSource:
-    """One surface that client and compositor own in turn: its contents are copied at each acquire,
-    and it is released.
-    """
+    """One surface that client and compositor own in turn. Its contents are copied at each acquire."""
 
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device

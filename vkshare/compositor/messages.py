@@ -91,9 +91,7 @@ class Ended(Body):
 
 
 class Input(Body):
-    """An input event on a window, with the fields of vkshare's Event; positions are the window's
-    pixels.
-    """
+    """An input event on a window, with the fields of vkshare's Event; positions are the window's pixels."""
 
     id: Id
     event_type: Name

@@ -1,6 +1,4 @@
-"""Applies the user's input to windows: raises, drags, and routes events. For the compositor's
-thread.
-"""
+"""Applies the user's input to windows: raises, drags, and routes events. For the compositor's thread."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ class Pointer:
 
     def _scale(self) -> float:
         """Returns the target's pixels per logical pixel."""
-        return float(getattr(self._compositor._target, "scale", (1.0, 1.0))[0]) or 1.0
+        return float(getattr(self._compositor._output.target, "scale", (1.0, 1.0))[0]) or 1.0
 
     def _handle_positioned(self, event: Event) -> None:
         if event.event_type == "pointer_down":

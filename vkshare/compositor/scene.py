@@ -1,5 +1,6 @@
-"""The stack of windows and their positions: pure, without surfaces, threads or a clock. Times are
-ns, lengths pixels.
+"""The stack of windows and their positions: pure, without surfaces, threads or a clock.
+
+Times are ns, lengths pixels.
 """
 
 from __future__ import annotations
@@ -118,8 +119,7 @@ class Scene:
         return any(window.is_changing(time) for window in self._stack)
 
     def draw_list(self, time: int, width: int, height: int) -> tuple[list[Drawn], bool]:
-        """Returns the windows visible in a target of that size, bottom to top, and whether they
-        cover the target.
+        """Returns the windows visible in a target of that size, bottom to top, and whether they cover the target.
 
         Windows that an opaque one hides, or that lie outside the target, are left out.
         """

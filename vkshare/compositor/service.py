@@ -50,16 +50,18 @@ class _ServedWindow:
     destination: Compositor | None = None
 
     def close(self, seconds: float) -> None:
-        """Closes the window without waiting for the client. ValueError: `seconds` is out of bounds;
-        the window stays open.
+        """Closes the window without waiting for the client.
+
+        ValueError: `seconds` is out of bounds; the window stays open.
         """
         self.window._close(seconds, is_blocking=False)
         self.bridge.close()
 
 
 class _Windows(dict[int, _ServedWindow]):
-    """A client's windows by their ids. Windows that fade out or are being closed have no id, but
-    count toward the limits.
+    """A client's windows by their ids.
+
+    Windows that fade out or are being closed have no id, but count toward the limits.
     """
 
     def __init__(self) -> None:

@@ -30,9 +30,7 @@ _LONGEST = 3600.0  # seconds of a move or a fade
 
 @dataclass(frozen=True, slots=True)
 class WindowStatistics:
-    """A snapshot of a window's counters. Each frame of the client counts in exactly one of the
-    first four.
-    """
+    """A snapshot of a window's counters. Each frame of the client counts in exactly one of the first four."""
 
     shown: int  # frames in a composite that was presented
     superseded: int  # replaced by a newer frame before their tick
@@ -155,9 +153,7 @@ class ClientWindow:
     # ---- for its owner --------------------------------------------------------------------------------
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
-        """Moves it, at once or in that many seconds; x and y are its top left corner, in the
-        target's pixels.
-        """
+        """Moves it, at once or in that many seconds; x and y are its top left corner, in the target's pixels."""
         destination = _place("x", x), _place("y", y)
         duration = _duration(seconds)
 
@@ -186,8 +182,7 @@ class ClientWindow:
         self._change(lambda placement, _: self._compositor._scene.lower_to_bottom(placement))
 
     def move_to(self, compositor: Compositor) -> None:
-        """Moves it to another compositor, at the same position; it then gets that compositor's
-        ticks.
+        """Moves it to another compositor, at the same position; it then gets that compositor's ticks.
 
         Its source is opened again if the compositors have different devices. Errors as of
         open_window(); the window is closed then.
@@ -214,8 +209,7 @@ class ClientWindow:
                 raise
 
     def close(self, seconds: float = 0) -> None:
-        """Closes it, at once or after fading out for that many seconds. Idempotent; the earliest
-        end counts.
+        """Closes it, at once or after fading out for that many seconds. Idempotent; the earliest end counts.
 
         At once, it waits until the client's memory is closed: half a second at most, for work of
         the client.
@@ -223,9 +217,7 @@ class ClientWindow:
         self._close(seconds, is_blocking=True)
 
     def _close(self, seconds: float, *, is_blocking: bool) -> None:
-        """Closes it. Not is_blocking: the compositor's closer closes the client's memory, and this
-        returns at once.
-        """
+        """Closes it. Not is_blocking: the compositor's closer closes the client's memory, and this returns at once."""
         duration = _duration(seconds)
         compositor = self._compositor
         with compositor._lock:
@@ -243,9 +235,7 @@ class ClientWindow:
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Opens the client's memory, and shows the window, or closes it on an error. Caller does
-        not hold the lock.
-        """
+        """Opens the client's memory, and shows the window, or closes it on an error. Caller does not hold the lock."""
         compositor, is_shown = self._compositor, False
         try:
             while not is_shown:
@@ -265,7 +255,7 @@ class ClientWindow:
         try:
             return frame_sources.open_source(device, self._descriptor, self._keys)
         except DeviceLostError:
-            if self._compositor._factory is None:
+            if self._compositor._output.factory is None:
                 raise
             return None  # the next device opens it
 
@@ -282,8 +272,7 @@ class ClientWindow:
             before.close()
 
     def _latch(self, vsync_time: int, skipped: int) -> bool:
-        """Takes the newest complete frame that is due at the tick of that vsync time; returns
-        whether there is one.
+        """Takes the newest complete frame that is due at the tick of that vsync time; returns whether there is one.
 
         `skipped`: ticks since the last composite.
         """
@@ -339,6 +328,7 @@ class ClientWindow:
 
     def _end(self, why: str, *, is_blocking: bool = False) -> None:
         """Removes it from its compositor and closes its source, before it returns if is_blocking.
+
         Idempotent; from any thread.
         """
         while True:
@@ -369,15 +359,12 @@ class ClientWindow:
 
 
 def placed(width: int, height: int, at: Any, opacity: Any, is_opaque: Any) -> Placement:
-    """Checks the arguments of open_window(). ValueError, TypeError: the text names the argument
-    that is wrong.
-    """
+    """Checks the arguments of open_window(). ValueError, TypeError: the text names the argument that is wrong."""
     try:
         x, y = at
     except (TypeError, ValueError):
         raise TypeError(f"at must be (x, y) in pixels, not {at!r}") from None
-    if not isinstance(is_opaque, bool):
-        raise TypeError(f"is_opaque must be True or False, not {type(is_opaque).__name__}")
+    arguments.flag("is_opaque", is_opaque)
     left, top, shade = _place("x", x), _place("y", y), _opacity(opacity)
     return Placement(width, height, is_opaque, False, Tween(left, left), Tween(top, top), Tween(shade, shade))
 

@@ -1,6 +1,4 @@
-"""A window with a compositor and a render server, for programs: `vkshare serve`, `vkshare demo
-desktop`.
-"""
+"""A window with a compositor and a render server, for programs: `vkshare serve`, `vkshare demo desktop`."""
 
 from __future__ import annotations
 
@@ -72,8 +70,7 @@ class WindowHostOptions:
 
 
 class WindowHost(Closing):
-    """Shows clients' windows until it is closed. With a window, create it, call turn() and close it
-    on the main thread.
+    """Shows clients' windows until it is closed. With a window, create it, call turn() and close it on the main thread.
 
     Raises
     ------
@@ -115,8 +112,7 @@ class WindowHost(Closing):
         return self.compositor.is_closed
 
     def turn(self, timeout: float, signals: Signals) -> None:
-        """Handles the user's input, and waits for at most that many seconds for more, or for a
-        signal.
+        """Handles the user's input, and waits for at most that many seconds for more, or for a signal.
 
         Raises
         ------
@@ -196,9 +192,7 @@ class Signals:
         self.came = number
 
     def wait(self, timeout: float, *also: int) -> list[int]:
-        """Waits for a signal, for one of the file descriptors to be readable, or for the timeout;
-        returns the readable ones.
-        """
+        """Waits for a signal, a readable file descriptor or the timeout; returns the readable ones."""
         if self.came:
             return []
         ready = select.select([self._read, *also], [], [], max(timeout, 0))[0]

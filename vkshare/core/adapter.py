@@ -16,18 +16,29 @@ BACKENDS = ("auto", "vulkan", "cpu")
 
 
 def adapters(backend: str = "auto") -> list[Adapter]:
-    """Every adapter of this machine, the best first: discrete GPU, integrated GPU, software Vulkan, CPU.
+    """Return every adapter of this machine, the best first: discrete GPU, integrated GPU, software Vulkan, CPU.
 
     Parameters
     ----------
     backend
         ``"vulkan"`` or ``"cpu"`` for the adapters of one backend only.
 
+    Returns
+    -------
+    list of Adapter
+        At least the CPU backend's, unless `backend` is ``"vulkan"``.
+
     Raises
     ------
     OSError
         This process has no file descriptors or no memory left for a trial: here, or where `capabilities` are asked
         for. The next call tries again.
+
+    Examples
+    --------
+    >>> for adapter in vks.adapters("cpu"):
+    ...     print(adapter.name, adapter.kind)
+    vkshare CPU cpu
     """
     arguments.choice("backend", backend, BACKENDS)
     found: list[Adapter] = []

@@ -8,6 +8,7 @@ from vkshare import _native
 from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
+from vkshare.util.closing import Scoped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ __all__ = ["CommandList", "Submission"]
 Submission = _native.Submission
 
 
-class CommandList(_native.Recording):
+class CommandList(_native.Recording, Scoped):
     """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
     Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green, blue, alpha)
@@ -35,11 +36,39 @@ class CommandList(_native.Recording):
     # ---- what can be recorded -------------------------------------------------------------------------------------
 
     def clear(self, target: Surface | View, colour: Sequence[float]) -> Self:
-        """Sets every pixel."""
+        """Sets every pixel.
+
+        Parameters
+        ----------
+        target
+            The surface or view to draw into.
+        colour
+            (red, green, blue, alpha), 0 to 1 for unorm formats.
+
+        Returns
+        -------
+        CommandList
+            This list, for further commands.
+        """
         return self._clear(target, colour)
 
     def fill_rect(self, target: Surface | View, rect: Sequence[int], colour: Sequence[float]) -> Self:
-        """Sets the pixels of a rectangle; what is outside the target is clipped. Nothing is blended."""
+        """Sets the pixels of a rectangle. Nothing is blended.
+
+        Parameters
+        ----------
+        target
+            The surface or view to draw into.
+        rect
+            (x, y, width, height) in pixels; what is outside the target is clipped.
+        colour
+            (red, green, blue, alpha), 0 to 1 for unorm formats.
+
+        Returns
+        -------
+        CommandList
+            This list, for further commands.
+        """
         return self._fill_rect(target, rect, colour)
 
     def copy(
@@ -53,10 +82,17 @@ class CommandList(_native.Recording):
 
         Parameters
         ----------
+        source, target
+            The surfaces or views to read and to write.
         source_rect
-            Inside the source; None: all of it.
+            (x, y, width, height) in pixels, inside the source; None: all of it.
         at
             (x, y) in the target of the region's top left; the region must be inside the target.
+
+        Returns
+        -------
+        CommandList
+            This list, for further commands.
         """
         return self._copy(source, target, source_rect, at)
 
@@ -72,11 +108,23 @@ class CommandList(_native.Recording):
 
         Parameters
         ----------
+        source, target
+            The surfaces or views to read and to write.
         source_rect, target_rect
-            None: all of it. A negative width or height mirrors: (x, y) is then the right or bottom edge. Each must be
-            inside its surface.
+            (x, y, width, height) in pixels; None: all of it. A negative width or height mirrors: (x, y) is then the
+            right or bottom edge. Each must be inside its surface.
         filter
             ``"linear"`` or ``"nearest"``.
+
+        Returns
+        -------
+        CommandList
+            This list, for further commands.
+
+        Examples
+        --------
+        >>> with device.create_surface(32, 24) as small, small.access(), surface.access() as view:
+        ...     submission = device.submit(device.record().blit(small, view))
         """
         return self._blit(source, target, source_rect, target_rect, filter)
 
@@ -94,6 +142,8 @@ class CommandList(_native.Recording):
 
         Parameters
         ----------
+        source, target
+            The surfaces or views to read and to draw into.
         at
             (x, y) in the target of the source's top left; what is outside is clipped.
         opacity
@@ -101,6 +151,11 @@ class CommandList(_native.Recording):
         alpha
             ``"premultiplied"``: the source's colours are multiplied by its alpha already, as cairo's and Skia's are.
             ``"straight"``: they are not, as Pillow's are; they are multiplied before they are blended.
+
+        Returns
+        -------
+        CommandList
+            This list, for further commands.
         """
         return self._composite(source, target, at, opacity, alpha)
 
@@ -115,6 +170,8 @@ class CommandList(_native.Recording):
 
         Parameters
         ----------
+        target
+            The surface or view to draw into.
         vertices
             float32 of shape (N, K), N a multiple of 3, or (T, 3, K). A row is, without a texture, ``x y r g b a`` or
             ``x y z w r g b a``; with one, ``x y u v``, ``x y z w u v`` or ``x y z w r g b a u v`` (texture times
@@ -124,6 +181,17 @@ class CommandList(_native.Recording):
             A surface to sample, clamped to its edges.
         filter
             ``"linear"`` or ``"nearest"``: how the texture is sampled.
+
+        Returns
+        -------
+        CommandList
+            This list, for further commands.
+
+        Examples
+        --------
+        >>> corners = [(0, -0.8, 1, 0, 0, 1), (0.8, 0.8, 0, 1, 0, 1), (-0.8, 0.8, 0, 0, 1, 1)]
+        >>> with surface.access() as view:
+        ...     submission = device.submit(device.record().draw_triangles(view, corners))
         """
         return self._draw_triangles(target, vertices, texture, filter)
 
@@ -132,12 +200,6 @@ class CommandList(_native.Recording):
     def close(self) -> None:
         """Forgets what was recorded; work that was submitted still runs. Idempotent, and never needed."""
         self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"

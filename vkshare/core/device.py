@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import threading
-import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native, formats
-from vkshare.backends.base import Adapter, Backend, Capabilities, Image, ImageSpec
-from vkshare.core import adapter as _adapter
+from vkshare.backends.base import Adapter, Capabilities
+from vkshare.core import surface_factory
 from vkshare.core.commands import CommandList, Submission
-from vkshare.core.deletion_queue import DeletionQueue, SharedImage
+from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.discard import without_unowned
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
-from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.errors import UnsupportedError
 from vkshare.ipc.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
 from vkshare.util import arguments, handles, hooks
-from vkshare.util.closing import destructor, warn_and_close
 
 if TYPE_CHECKING:
-    import asyncio
-
     from vkshare import Swapchain
-    from vkshare.core.event_loop import LoopEventQueue
-    from vkshare.core.queue import SurfaceQueue
     from vkshare.formats import Format
 
 _log = logging.getLogger("vkshare.device")
@@ -57,50 +48,14 @@ class DeviceStatistics:
     buried: int  # images of closed surfaces whose deletion is deferred, because work or an array may still use them
 
 
-class Device(_native.Device):
+class Device(DeviceLifetime):
     """A rendering context: one order of work on an adapter. Two devices in one process share as two processes do.
 
     If the driver has a transfer-only queue family, pure copies run on a second queue of that family. The work
     still runs in the order of the calls.
 
-    Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe. ``submit``, ``wait_idle``,
-    ``is_closed`` and ``is_lost`` come from the C core:
-
-    submit(*commands, waits=(), signals=()) -> Submission
-        Runs CommandLists or raw VkCommandBuffers in order. `waits`, `signals`: one item or a sequence of (fence,
-        value); a bare Fence in signals is its next value; a Submission may stand in waits. A submission is
-        held while it waits for a value that is not queued yet, so that another process never blocks the queue.
-        ValueError: a wait that would never end, because only the same submission signals that value.
-    wait_idle(timeout=None)
-        Waits until everything submitted before, held work too, has run. TimeoutError.
+    Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe.
     """
-
-    def __init__(self, backend: Backend, *, name: str = "", held_limit: int = 0, raster_threads: int = 0) -> None:
-        self._backend = backend
-        self._pid = os.getpid()
-        self._lock = threading.RLock()
-        self._compile_lock = threading.Lock()
-        self._active_calls: dict[int, threading.RLock] = {}  # by thread, see _active_call()
-        self._closing = threading.RLock()  # held by the thread in _tear_down()
-        self._is_torn_down = False
-        self._last: list[Surface] = []
-        self._deletion_queue = DeletionQueue()
-        self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
-        self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
-        self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
-        self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
-        self._event_queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEventQueue] = (
-            weakref.WeakKeyDictionary()
-        )
-        super().__init__(
-            name=name, held_limit=held_limit, raster_threads=raster_threads, vulkan=backend.native_handles()
-        )
-        if backend.adapter.backend == "vulkan":
-            # The first use of a new image runs on this queue, under the locks of this device.
-            device = weakref.ref(self)
-            backend.submit_once = (  # type: ignore[attr-defined, unused-ignore]
-                lambda command_buffer: _run(device(), command_buffer)
-            )
 
     @classmethod
     def from_handles(
@@ -139,11 +94,20 @@ class Device(_native.Device):
             *)``. Work that was held back goes to the queue from a thread of vkshare's: without locks the engine must
             not use the queue while :meth:`statistics` reports held work. A lock given by its address must never be
             held while waiting for the GIL.
+        name
+            Shown by ``vkshare ps``.
+
+        Returns
+        -------
+        Device
+            A device on the engine's queue.
 
         Raises
         ------
         UnsupportedError
             An extension or feature is missing; the text names it.
+        ValueError
+            Only one of lock_queue and unlock_queue is given, or a handle is null.
         """
         from vkshare.backends import vulkan
 
@@ -181,19 +145,43 @@ class Device(_native.Device):
         """The adapter's capabilities, each proved by a trial round trip."""
         return self._backend.adapter.capabilities
 
-    @property
-    def _is_unusable(self) -> bool:
-        """Whether the device is closed, or inherited through a fork: no call of it works in this process."""
-        return self.is_closed or self._pid != os.getpid()
-
     # ---- factories ----------------------------------------------------------------------------------------------
 
     def create_fence(self, initial: int = 0) -> Fence:
-        """A fence whose value is `initial`; this device and the host signal it."""
+        """Makes a fence whose value is `initial`; this device and the host signal it.
+
+        Parameters
+        ----------
+        initial
+            The value that is completed at first, 0 to 2**64 - 1.
+
+        Returns
+        -------
+        Fence
+            Close it, or use it in a ``with`` block.
+
+        Examples
+        --------
+        >>> with device.create_fence() as fence:
+        ...     submission = device.submit(device.record(), signals=(fence, 1))
+        ...     fence.wait(1, timeout=10)
+        ...     fence.value
+        1
+        """
         return Fence(self, initial)
 
     def open_fence(self, descriptor: FenceDescriptor) -> Fence:
-        """A read-only follower of another device's or process's fence.
+        """Opens a read-only follower of another device's or process's fence.
+
+        Parameters
+        ----------
+        descriptor
+            As ``fence.export()`` returned it there; it stays usable.
+
+        Returns
+        -------
+        Fence
+            The follower; its value can be waited for, and not signalled.
 
         Raises
         ------
@@ -201,12 +189,28 @@ class Device(_native.Device):
             The descriptor, or the page behind it, was refused.
         """
         self._check()
-        _expect("descriptor", descriptor, FenceDescriptor)
+        arguments.instance("descriptor", descriptor, FenceDescriptor)
         page, semaphore = descriptor._open_fds()
-        return Fence._open(self, page, self._usable_semaphore(semaphore, *descriptor.uuids))
+        return Fence._open(self, page, surface_factory.usable_semaphore(self, semaphore, *descriptor.uuids))
 
     def adopt_fence(self, vk_semaphore: Any) -> Fence:
-        """Wraps an engine's own timeline semaphore (VkSemaphore), which is never destroyed by vkshare."""
+        """Wraps an engine's own timeline semaphore (VkSemaphore), which is never destroyed by vkshare.
+
+        Parameters
+        ----------
+        vk_semaphore
+            The handle: an int, a cffi or a ctypes pointer.
+
+        Returns
+        -------
+        Fence
+            A fence with the semaphore's value.
+
+        Raises
+        ------
+        UnsupportedError
+            The device is on the CPU backend.
+        """
         self._check()
         if self.backend != "vulkan":
             raise UnsupportedError("adopt_fence()", "the CPU backend has no VkSemaphores", "use create_fence()")
@@ -223,7 +227,7 @@ class Device(_native.Device):
         memory: str = "auto",
         unowned: str = "raise",
     ) -> Surface:
-        """A new image that can be exported: all zeros, not owned, key 0.
+        """Makes an image that can be exported: all zeros, not owned, key 0.
 
         Parameters
         ----------
@@ -244,12 +248,23 @@ class Device(_native.Device):
             The effect of use without ownership: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish,
             reads give zeros (rule K21).
 
+        Returns
+        -------
+        Surface
+            Close it, or use it in a ``with`` block.
+
         Raises
         ------
         ValueError, TypeError
             An argument is not as above.
         UnsupportedError
             The adapter cannot make such an image.
+
+        Examples
+        --------
+        >>> with device.create_surface(64, 48, "rgba8unorm") as surface:
+        ...     surface.shape
+        (48, 64, 4)
         """
         self._check()
         self._reap()
@@ -269,11 +284,12 @@ class Device(_native.Device):
             raise UnsupportedError("memory='device'", "the CPU backend has the CPU's memory", "leave it out")
         with self._active_call():
             self._check()
-            image = self._create_image(wanted, "linear" if memory == "host" else tiling, words, memory == "device")
-            return self._adopt_image(image, discard=unowned == "discard")
+            order = "linear" if memory == "host" else tiling
+            image = surface_factory.create_image(self, wanted, order, words, memory == "device")
+            return surface_factory.adopt_image(self, image, discard=unowned == "discard")
 
     def open_surface(self, surface: SurfaceDescriptor | Surface, *, unowned: str = "raise") -> Surface:
-        """A new handle of a surface, which takes part in its keyed mutex.
+        """Opens a handle of a surface, which takes part in its keyed mutex.
 
         Parameters
         ----------
@@ -283,6 +299,11 @@ class Device(_native.Device):
             and no file descriptor of its own. It lives until the last of its handles is closed, in whichever order.
         unowned
             As in create_surface(), for this handle.
+
+        Returns
+        -------
+        Surface
+            The new handle, not owned.
 
         Raises
         ------
@@ -294,6 +315,12 @@ class Device(_native.Device):
             This adapter cannot open such memory, or it is a swapchain's image, which cannot be shared.
         ClosedError
             The Surface is closed.
+
+        Examples
+        --------
+        >>> with surface.export() as descriptor, device.open_surface(descriptor) as handle:
+        ...     handle.is_owned
+        False
         """
         self._check()
         self._reap()
@@ -304,14 +331,14 @@ class Device(_native.Device):
         if isinstance(surface, SurfaceDescriptor):
             with self._active_call():
                 self._check()
-                return self._open_surface(surface, discard=discard)
+                return surface_factory.open_surface(self, surface, discard=discard)
         surface._refuse_if_queued("open")
         if surface.device is not self:
             with surface.export() as descriptor:
                 return self.open_surface(descriptor, unowned=unowned)
         with self._active_call(), self._lock:  # close() waits for this lock
             self._check()
-            return self._adopt_image(surface._open_image(), alias_of=surface, discard=discard)
+            return surface_factory.adopt_image(self, surface._open_image(), alias_of=surface, discard=discard)
 
     def create_swapchain(
         self,
@@ -325,7 +352,7 @@ class Device(_native.Device):
         present_fences: bool | None = None,
         capture: bool = False,
     ) -> Swapchain:
-        """The frames that a window, or a headless target, shows.
+        """Makes the frames that a window, or a headless target, shows.
 
         Parameters
         ----------
@@ -351,12 +378,22 @@ class Device(_native.Device):
         capture
             Keep a copy of each presented frame for ``Swapchain.capture()``. Headless targets need none.
 
+        Returns
+        -------
+        Swapchain
+            Close it before the window.
+
         Raises
         ------
         UnsupportedError
             The device cannot present there, or not in that mode or format; the text lists what there is.
         SurfaceLostError
             The window is gone.
+
+        Examples
+        --------
+        >>> with device.create_swapchain(vks.Headless(64, 48)) as swapchain, swapchain.frame() as frame:
+        ...     submission = device.submit(device.record().clear(frame.view, (0, 0, 1, 1)))
         """
         self._check()
         self._reap()
@@ -376,225 +413,28 @@ class Device(_native.Device):
             return swapchain
 
     def record(self) -> CommandList:
-        """An empty list of commands for this device."""
+        """Begins a list of commands for this device.
+
+        Returns
+        -------
+        CommandList
+            An empty list.
+
+        Examples
+        --------
+        >>> with surface.access() as view:
+        ...     submission = device.submit(device.record().clear(view, (1, 0, 0, 1)))
+        """
         self._check()
         self._reap()
         return CommandList(self)
 
     def statistics(self) -> DeviceStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         self._refuse_in_forked_child()
         return DeviceStatistics(**self._counters(), buried=len(self._deletion_queue))
 
-    # ---- closing ------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Cancels held work, abandons owned surfaces, waits for submitted work, frees all. Idempotent.
-
-        Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs:
-        then objects that the driver may still use are leaked after some ten seconds. Interrupted (Ctrl-C), or
-        called by a signal handler or finalizer in the middle of another call of this thread on the device, it
-        leaves memory for the next close() to free.
-
-        Raises
-        ------
-        TimeoutError
-            A call of another thread has not returned from the driver for ten seconds (a present to a window system
-            that is silent), or a swapchain's frames have not run. Nothing that they use is destroyed; close() again
-            goes on from there.
-        """
-        self._refuse_in_forked_child()
-        if self._is_torn_down:
-            return
-        with self._lock:  # it guards _surfaces
-            # Held submissions may have the last references: objects that _shutdown() releases must live until closed.
-            self._last = list(self._surfaces)
-            swapchains = list(self._swapchains)
-        if not self._in_active_call():
-            for swapchain in swapchains:  # first: they wait for presents, on a queue that runs
-                swapchain.close()
-        if not self._shutdown():
-            _log.error("%r: the driver does not finish the submitted work; the objects that it uses are leaked", self)
-            self._is_torn_down = True
-        elif not self._in_active_call():
-            self._tear_down()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    @destructor
-    def __del__(self) -> None:
-        try:
-            lost = not self._is_unusable
-            unfinished = self._pid == os.getpid() and not self._is_torn_down
-        except Exception:
-            return  # __init__ had failed before
-        if lost:
-            warn_and_close(self)
-        elif unfinished:
-            self.close()
-
-    def __repr__(self) -> str:
-        name = f" {self.name!r}" if self.name else ""
-        state = " closed" if self.is_closed else " lost" if self.is_lost else ""
-        return f"<vkshare.Device{name} on {self.adapter.name!r} ({self.backend}){state}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a Device cannot be pickled: open() one in the other process, and send surface.export() or fence.export()"
-        )
-
     # ---- within the package -------------------------------------------------------------------------------------
-
-    @classmethod
-    def _start(cls, backend: Backend, name: str, **options: int) -> Self:
-        """Make a device of a backend that was just opened. Closes the backend on an error."""
-        try:
-            device = cls(backend, name=name, **options)
-        except BaseException:
-            backend.close()
-            raise
-        _adapter.note_opened(backend.adapter)
-        _log.info("opened %r", device)
-        return device
-
-    def _refuse_in_forked_child(self) -> None:
-        """Refuses, in a forked child, calls that the C core allows on a closed device (rule X11)."""
-        if self._pid != os.getpid():
-            raise InvalidCallError(
-                f"this Device was opened by process {self._pid}, before os.fork(): use and close it there; open "
-                'another here, or start processes with multiprocessing.get_context("spawn")'
-            )
-
-    def _active_call(self) -> threading.RLock:
-        """Return the calling thread's lock, to hold during each use of the backend: ``with
-        device._active_call(): ...``.
-
-        close() cancels all waits, makes _check() raise, and then takes every thread's lock to wait for active calls.
-        Locks, not a counter: Ctrl-C between an increment and its `try` would leave the counter too high.
-        """
-        self._check()
-        me = threading.get_ident()
-        lock = self._active_calls.get(me)
-        return lock if lock is not None else self._active_calls.setdefault(me, threading.RLock())
-
-    def _in_active_call(self) -> bool:
-        """Whether this thread is in a call for which _tear_down() would wait."""
-        mine = self._active_calls.get(threading.get_ident())
-        return _is_owned(self._lock) or (mine is not None and _is_owned(mine))
-
-    def _tear_down(self) -> None:
-        """The second half of close(). Every step can be repeated: the next close() completes an interrupted one."""
-        mine = self._active_calls.setdefault(threading.get_ident(), threading.RLock())
-        with self._closing, mine:
-            if self._is_torn_down:
-                return
-            for lock in list(self._active_calls.values()):
-                with lock:
-                    pass  # that thread's call has returned
-            for swapchain in list(self._swapchains):
-                swapchain.close()
-            for queue in list(self._queues):
-                queue.close()
-            for surface in list(self._surfaces):
-                surface._end()
-            for commands in list(self._compiled):
-                commands._reset()
-            self._reap(all=True)
-            for event_queue in list(self._event_queues.values()):
-                event_queue.close_soon()
-            self._event_queues.clear()
-            self._deletion_queue.close(then=self._backend.close)
-            self._last = []
-            self._is_torn_down = True
-
-    def _reap(self, all: bool = False) -> int:
-        retired = super()._reap(all)
-        self._deletion_queue.reap()
-        return retired
-
-    def _create_image(
-        self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str], in_device_memory: bool = False
-    ) -> Image:
-        """Resolves "auto": linear where the CPU can use it and the driver can make it."""
-        can = self.capabilities
-        if not can.tilings:
-            why = "; ".join(dict.fromkeys(can.reasons[each] for each in ("linear", "optimal") if each in can.reasons))
-            raise UnsupportedError(f"a surface on {self.adapter.name}", why, "`vkshare doctor` says what is missing")
-        if tiling == "auto" and (self.adapter.kind == "gpu" or "linear" not in can.tilings or not can.host_visible):
-            tiling = "optimal"
-        if tiling == "auto" and "optimal" not in can.tilings:
-            tiling = "linear"
-        if tiling == "auto":
-            with contextlib.suppress(UnsupportedError):
-                return self._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory))
-            tiling = "optimal"
-        return self._backend.create_image(ImageSpec(*wanted, tiling, usage, in_device_memory and tiling == "linear"))
-
-    def _linear_like(self, spec: ImageSpec) -> Surface:
-        """A new linear surface of that size and format, with as much of the usage as the driver has."""
-        wanted = spec.usage | {"copy"}
-        try:
-            return self._linear(spec, wanted)
-        except UnsupportedError as error:
-            for fewer in (wanted - {"storage"}, wanted - {"storage", "render"}, frozenset({"copy"})):
-                with contextlib.suppress(UnsupportedError):
-                    return self._linear(spec, fewer)
-            raise error
-
-    def _linear(self, spec: ImageSpec, usage: frozenset[str]) -> Surface:
-        return self.create_surface(spec.width, spec.height, spec.format, tiling="linear", usage=usage)
-
-    def _open_surface(self, descriptor: SurfaceDescriptor, *, discard: bool) -> Surface:
-        memory_fd, page, semaphore = descriptor._open_fds()
-        memory = descriptor._memory(memory_fd)
-        semaphore = self._usable_semaphore(semaphore, memory.device_uuid, memory.driver_uuid)
-        try:
-            image = self._backend.open_image(descriptor.spec, memory)
-        except BaseException:
-            os.close(page)
-            if semaphore >= 0:
-                os.close(semaphore)
-            raise
-        return self._adopt_image(image, page=page, semaphore=semaphore, discard=discard)
-
-    def _adopt_image(
-        self,
-        image: Image,
-        *,
-        page: int | None = None,
-        semaphore: int = -1,
-        discard: bool,
-        alias_of: Surface | None = None,
-    ) -> Surface:
-        """Make a Surface of an image.
-
-        Takes ownership of the image (but not of an alias's) and the fds, also on an error.
-        """
-        shared_image = SharedImage(image, None if alias_of is None else alias_of._shared_image)
-        try:
-            surface = Surface(self, shared_image, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
-        except BaseException:
-            shared_image.destroy()
-            raise
-        with self._lock:
-            self._surfaces.add(surface)
-        return surface
-
-    def _usable_semaphore(self, semaphore: int, device_uuid: bytes, driver_uuid: bytes) -> int:
-        """The semaphore's fd if this device can import it.
-
-        Else closes the fd and returns -1: the page alone synchronizes.
-        """
-        here = self.capabilities
-        same = (device_uuid, driver_uuid) == (here.device_uuid, here.driver_uuid)
-        if semaphore >= 0 and not (same and here.export_timelines):
-            os.close(semaphore)
-            return -1
-        return semaphore
 
     def _compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
         """Called from C to make what it lacks to compile the list: see Backend.compile()."""
@@ -610,22 +450,33 @@ class Device(_native.Device):
         """Called by submit() when a touched surface is not owned but was made with unowned="discard" (rule K21)."""
         return super().submit(*map(without_unowned, commands), waits=waits, signals=signals)
 
+    # From the C core.
+    if TYPE_CHECKING:
 
-def _run(device: Device | None, command_buffer: int) -> None:
-    if device is not None:
-        # Not a raw command buffer: vkshare assumes that those use every surface that the device
-        # owns. This one uses none,
-        # and must not wait for held work.
-        commands = _native.CommandList(device)
-        commands._set_vulkan(command_buffer, (), lambda: None)
-        device.submit(commands).wait()
+        def submit(self, *commands: Any, waits: Any = (), signals: Any = ()) -> Submission:
+            """Runs command lists in order, or holds them until their waits are certain.
 
+            A submission is held while it waits for a value that is not queued yet, so that another process never
+            blocks the queue.
 
-def _is_owned(lock: threading.RLock) -> bool:
-    """Whether this thread holds the lock, as threading.Condition tests it."""
-    return bool(lock._is_owned())  # type: ignore[attr-defined, unused-ignore]
+            Parameters
+            ----------
+            commands
+                CommandLists, or raw VkCommandBuffers.
+            waits, signals
+                One item or a sequence of (fence, value). A bare Fence in `signals` is its next value; a Submission may
+                stand in `waits`.
 
+            Returns
+            -------
+            Submission
+                It can be waited for, and awaited.
 
-def _expect(name: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+            Raises
+            ------
+            ValueError
+                A wait would never end, because only the same submission signals that value.
+            """
+
+        def wait_idle(self, timeout: float | None = None) -> None:
+            """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds."""

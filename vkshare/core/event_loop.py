@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vkshare._native import Submission
     from vkshare.core.device import Device
     from vkshare.core.fence import Fence
-    from vkshare.core.queue import Consumer
+    from vkshare.core.queue_ends import Consumer
     from vkshare.core.surface import Surface
 
 Future = asyncio.Future[None]
@@ -51,8 +51,9 @@ class LoopEventQueue:
         loop.add_reader(self._event_queue.fileno(), self._read)
 
     async def wait(self, of: object, what: Hashable, notify: Notify) -> None:
-        """Waits for the event that notify(event_queue, token) subscribes to; waits with equal (of,
-        what) share a token.
+        """Waits for the event that notify(event_queue, token) subscribes to.
+
+        Waits with equal (of, what) share a token.
         """
         event = self._event(of, what, notify)
         future: Future = asyncio.get_running_loop().create_future()

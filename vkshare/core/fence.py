@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native
 from vkshare.core import event_loop
@@ -41,7 +41,14 @@ class Fence(Closable, _native.Fence):
         await event_loop.wait_fence(self, value)
 
     def export(self) -> FenceDescriptor:
-        """Return a descriptor for another device's or process's ``open_fence()``. Close it, or send it, or open it."""
+        """Return a descriptor for another device's or process's ``open_fence()``. Close it, or send it, or open it.
+
+        Examples
+        --------
+        >>> with device.create_fence() as fence, fence.export() as descriptor:
+        ...     follower = device.open_fence(descriptor)
+        >>> follower.close()
+        """
         self.device._check()
         capabilities = self.device.capabilities
         page, semaphore = self._export()
@@ -50,7 +57,7 @@ class Fence(Closable, _native.Fence):
         )
 
     def statistics(self) -> FenceStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         return FenceStatistics(self.value, self.queued_value, self.is_follower, self.is_native)
 
     def __repr__(self) -> str:
@@ -61,3 +68,36 @@ class Fence(Closable, _native.Fence):
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Fence cannot be pickled: send fence.export(), and device.open_fence() it on the other side")
+
+    # From the C core.
+    if TYPE_CHECKING:
+
+        def signal(self, value: int) -> None:
+            """Signals the value from the host, immediately. It must be above every announced value."""
+
+        def wait(self, value: int, timeout: float | None = None) -> None:
+            """Waits until the value is reached.
+
+            Parameters
+            ----------
+            value
+                0 to 2**64 - 1.
+            timeout
+                Seconds; None: without limit.
+
+            Raises
+            ------
+            TimeoutError
+                The value was not reached in time.
+            AbandonedError, ClosedError, DeviceLostError
+                The value can never be reached.
+            """
+
+        def is_done(self, value: int) -> bool:
+            """Returns whether the value is reached; raises if it never can be."""
+
+        def event_fd(self, value: int) -> int:
+            """Returns an eventfd, the caller's to close, readable once the value is reached or never can be."""
+
+        def close(self) -> None:
+            """Closes the fence: waits for values that can no longer be reached fail. Idempotent."""

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _native
+from vkshare.util import pages
 
 if TYPE_CHECKING:
     from vkshare.core.surface import Surface
@@ -49,7 +49,7 @@ class KeyedMutex:
         self._surface = surface
 
     def next_key(self) -> int:
-        """Hands out successive keys, the previous plus 1, for strict order (rule K30)."""
+        """Returns the next of successive keys, the previous plus 1, for strict order (rule K30)."""
         return self._surface._next_key()
 
     def statistics(self) -> KeyedMutexStatistics:
@@ -57,7 +57,7 @@ class KeyedMutex:
         self._surface._open_image()  # ClosedError that names the surface
         page = self._surface._page()
         try:
-            return statistics_of(_native.page_inspect(page))
+            return statistics_of(pages.page_inspect(page))
         finally:
             os.close(page)
 

@@ -44,6 +44,11 @@ def open(
     raster_threads
         CPU backend: threads that draw; 0: one a core.
 
+    Returns
+    -------
+    Device
+        Close it, or use it in a ``with`` block.
+
     Raises
     ------
     ValueError, TypeError
@@ -51,6 +56,12 @@ def open(
     UnsupportedError
         Nothing here can run it, the validation layer is wanted and missing, or this process was forked from one that
         had opened a GPU (rule X11).
+
+    Examples
+    --------
+    >>> with vks.open(backend="cpu", name="example") as cpu:
+    ...     print(cpu.backend)
+    cpu
     """
     arguments.text("name", name)
     arguments.integer("held_limit", held_limit, 0, 2**20)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare.core.closable import Closable
-from vkshare.core.queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovering
+from vkshare.core.queue import EARLY, FULL, SurfaceQueue
 from vkshare.core.queue import export_all as _export_all
 from vkshare.core.queue import open_all as _open_all
+from vkshare.core.queue_ends import Consumer, Producer, QueueFrame, QueueStatistics, recovering
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
 from vkshare.ipc.queue_descriptor import QueueDescriptor
+from vkshare.util import arguments
 from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -30,11 +32,36 @@ def pipe(
     count: int = 3,
     metadata_size: int = 0,
 ) -> tuple[Sender, QueueDescriptor]:
-    """A one-way channel for frames from this device to one receiver: a root queue and its clone.
+    """Makes a one-way channel for frames from this device to one receiver: a root queue and its clone.
 
-    Send the descriptor to the receiver, or open it on another device here; close it then. Up to `count` frames may be
-    sent before the receiver is there. The CPU does not wait for GPU work that only the GPU needs. Parameters and errors
-    are those of SurfaceQueue.
+    Up to `count` frames may be sent before the receiver is there. The CPU does not wait for GPU work that only the GPU
+    needs. Errors are those of SurfaceQueue.
+
+    Parameters
+    ----------
+    device
+        The device that draws the frames.
+    width, height, format
+        As for ``device.create_surface()``.
+    count
+        Surfaces, 1 to 64.
+    metadata_size
+        Bytes that each frame may carry, up to 65,536.
+
+    Returns
+    -------
+    tuple of Sender and QueueDescriptor
+        Send the descriptor to the receiver, or open it on another device here; close it then.
+
+    Examples
+    --------
+    >>> sender, descriptor = vks.pipe(device, 64, 48, metadata_size=16)
+    >>> with sender, descriptor, vks.open_receiver(device, descriptor) as receiver:
+    ...     with sender.frame(b"first") as frame:
+    ...         submission = device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
+    ...     with receiver.frame() as (surface, metadata):
+    ...         print(metadata)
+    b'first'
     """
     root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
     there: SurfaceQueue | None = None
@@ -50,17 +77,35 @@ def pipe(
 
 
 def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: float | None = None) -> Receiver:
-    """The other end of a pipe. The descriptor stays usable: after a receiver's death another may take its place.
+    """Opens the other end of a pipe.
+
+    Parameters
+    ----------
+    device
+        The device that reads the frames.
+    descriptor
+        As ``pipe()`` returned it. It stays usable: after a receiver's death another may take its place.
+
+    Returns
+    -------
+    Receiver
+        Close it, or use it in a ``with`` block.
 
     Raises
     ------
     DescriptorError
-        It is not a pipe's, or was refused.
+        The descriptor is not a pipe's, or was refused.
     InvalidCallError
-        The pipe has a receiver.
+        The pipe has a receiver; or the descriptor is a queue's.
+
+    Examples
+    --------
+    >>> sender, descriptor = vks.pipe(device, 64, 48)
+    >>> with sender, descriptor, vks.open_receiver(device, descriptor) as receiver:
+    ...     receiver.statistics().committed
+    0
     """
-    if not isinstance(descriptor, QueueDescriptor):
-        raise TypeError(f"descriptor must be a QueueDescriptor, not {type(descriptor).__name__}")
+    arguments.instance("descriptor", descriptor, QueueDescriptor)
     if descriptor.queue_count != 2:
         raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
     there, back = _open_all(device, descriptor)
@@ -90,14 +135,16 @@ class _PipeEnd(Closable):
         return self._queues[0].is_closed
 
     def _owned(self, consumer: Consumer, known: Iterable[Surface]) -> list[Surface]:
-        """The surfaces that this end owns, of an interrupted call too. Where the other end is on the same device, its
-        surfaces are those of this one: only what is `known` to be this end's counts then.
+        """The surfaces that this end owns, of an interrupted call too.
+
+        Where the other end is on the same device, its surfaces are those of this one: only what is `known` to
+        be this end's counts then.
         """
         is_alone = self._queues[0]._network.count_ends(self._device) == 2
         return [surface for surface in (consumer.surfaces if is_alone else known) if surface.is_owned]
 
     def statistics(self) -> QueueStatistics:
-        """A snapshot of the forward queue."""
+        """Returns a snapshot of the forward queue."""
         return self._queues[0].statistics()
 
     def close(self) -> None:
@@ -128,10 +175,21 @@ class Sender(_PipeEnd):
 
     @contextlib.contextmanager
     def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
-        """``with sender.frame(b"...") as frame:`` a free surface to draw on, sent at the end of the block.
+        """Hands out a free surface to draw on for a ``with`` block, and sends it at the end of the block.
 
-        Waits for a free one, at most `timeout` seconds. ``frame.metadata`` may be set in the block. A body that raises
-        sends nothing; the next frame has the same surface.
+        A body that raises sends nothing; the next frame has the same surface.
+
+        Parameters
+        ----------
+        metadata
+            Bytes that travel with the frame. ``frame.metadata`` may be set in the block.
+        timeout
+            Seconds to wait for a free surface; None: without limit.
+
+        Yields
+        ------
+        QueueFrame
+            `frame.view` is drawn into.
 
         Raises
         ------
@@ -144,6 +202,11 @@ class Sender(_PipeEnd):
             The receiver is gone.
         ValueError
             The metadata is too long; nothing is sent.
+
+        Examples
+        --------
+        >>> with sender.frame(b"first") as frame:
+        ...     submission = device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
         """
         self._keep_one(timeout)
         frame = QueueFrame(self._kept.pop(), metadata)
@@ -231,11 +294,36 @@ class Receiver(_PipeEnd):
 
     @contextlib.contextmanager
     def frame(self, timeout: float | None = None, *, latest: bool = False) -> Iterator[QueueFrame]:
-        """``with receiver.frame() as (surface, metadata):`` the next frame, given back at the end of the block.
+        """Takes the next frame for a ``with`` block, and gives its surface back at the end of the block.
 
-        latest: the newest that was sent; older ones are given back at once. AcquireTimeout; ClosedError after the last
-        frame of a sender that is gone; AbandonedError: the sender died in it, or an earlier receiver of its surface did
-        and the next call gives the frame.
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for a frame; None: without limit.
+        latest
+            Whether to take the newest frame that was sent; older ones are given back at once.
+
+        Yields
+        ------
+        QueueFrame
+            Unpacks as (surface, metadata).
+
+        Raises
+        ------
+        AcquireTimeout
+            No frame came in time.
+        ClosedError
+            The sender is gone, and its last frame was taken.
+        AbandonedError
+            The sender died in the frame, or an earlier receiver of its surface did, and the next call gives the frame.
+
+        Examples
+        --------
+        >>> with sender.frame(b"hello"):
+        ...     pass
+        >>> with receiver.frame(timeout=10) as (surface, metadata):
+        ...     print(metadata)
+        b'hello'
         """
         if not self._is_clean:
             held = [frame.surface for frame in self._frames if not frame._is_over]

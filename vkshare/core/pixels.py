@@ -1,5 +1,6 @@
-"""Pixels of a surface as NumPy arrays: the memory itself if it is host-visible, else a copy through
-a staging surface.
+"""Pixels of a surface as NumPy arrays.
+
+The memory itself if it is host-visible, else a copy through a staging surface.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from vkshare.core.access import Access
 from vkshare.core.closable import Closable
 from vkshare.core.deletion_queue import MappedMemory, SharedImage
 from vkshare.core.keyed_mutex import KeyedMutex
-from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.util import closing
 from vkshare.util.closing import destructor
@@ -41,18 +41,7 @@ class Surface(Closable, _native.Surface):
     """One handle of a shared image, and of the keyed mutex that orders its users.
 
     Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership belongs to the handle,
-    never to a thread (rule K19). From the C core come:
-
-    acquire(key=0, timeout=None, *, mode="cpu+gpu")
-        Owns the surface once its owner released it with that key. mode="gpu" returns at once, and later submissions
-        are held until the ownership is certain. Raises AcquireTimeout, AbandonedError, InvalidCallError (this
-        handle owns it already).
-    release(key=0)
-        Hands it to the next handle that acquires that key. GPU work may still run: the next owner's runs after it.
-    recover(timeout=None)
-        After AbandonedError only: takes ownership, and starts a new generation (rule K27). InvalidCallError: the
-        surface is not abandoned, because another handle has recovered it; acquire() it again.
-    is_owned, is_closed, generation
+    never to a thread (rule K19).
     """
 
     def __init__(
@@ -94,7 +83,7 @@ class Surface(Closable, _native.Surface):
             alias_of=alias_of,
         )
         self._set_commands(*image.ownership_commands)
-        self._set_drawable(image.drawable)
+        image.drawable.give_to(self)
 
     # ---- properties -----------------------------------------------------------------------------------------------
 
@@ -166,13 +155,21 @@ class Surface(Closable, _native.Surface):
     # ---- owning ---------------------------------------------------------------------------------------------------
 
     async def acquire_async(self, key: int = 0, timeout: float | None = None) -> None:
-        """acquire() for asyncio. Cancelled or timed out, it leaves the surface as it was."""
+        """Acquires as acquire() does, for asyncio. Cancelled or timed out, it leaves the surface as it was.
+
+        Parameters
+        ----------
+        key
+            The key that the owner's release leaves.
+        timeout
+            Seconds to wait; None: without limit.
+        """
         await event_loop.acquire(self, key, timeout)
 
     def access(
         self, acquire: int = 0, release: int = 0, timeout: float | None = None, *, writable: bool = True
     ) -> Access:
-        """``with surface.access(acquire=0, release=1) as view:`` owns the surface inside the block.
+        """Owns the surface inside a ``with`` block: acquires it, hands out a view, and releases it at the end.
 
         Parameters
         ----------
@@ -180,14 +177,24 @@ class Surface(Closable, _native.Surface):
             The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key, so that
             no other handle gets half a frame (rule K31).
         timeout
-            Seconds to wait for ownership.
+            Seconds to wait for ownership; None: without limit.
         writable
             False: the view's array is read-only.
+
+        Returns
+        -------
+        Access
+            A context manager, which gives a View.
+
+        Examples
+        --------
+        >>> with surface.access(acquire=0, release=0) as view:
+        ...     submission = device.submit(device.record().clear(view, (0, 1, 0, 1)))
         """
         return Access(self, acquire, release, timeout, writable)
 
     def sync(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-        """For an engine's own vkQueueSubmit2: ``(waits, signals)``, each a tuple of (VkSemaphore, value).
+        """Returns ``(waits, signals)`` for an engine's own vkQueueSubmit2, each a tuple of (VkSemaphore, value).
 
         Own the surface first. The engine's submission must wait for the first and signal the second, and be submitted
         before release() is called. UnsupportedError on the CPU backend.
@@ -198,7 +205,9 @@ class Surface(Closable, _native.Surface):
     # ---- pixels ---------------------------------------------------------------------------------------------------
 
     def read(self, timeout: float | None = None) -> np.ndarray[Any, Any]:
-        """A copy of the pixels, (H, W, C) in memory order, row 0 on top, ordered behind the work submitted so far.
+        """Returns a copy of the pixels, (H, W, C) in memory order, row 0 on top.
+
+        It is ordered behind the work submitted so far.
 
         Parameters
         ----------
@@ -213,6 +222,13 @@ class Surface(Closable, _native.Surface):
             The last owner's work will never end.
         NotOwnerError
             This handle does not own the surface (zeros if it was made with unowned="discard").
+
+        Examples
+        --------
+        >>> with surface.access():
+        ...     pixels = surface.read()
+        >>> pixels.shape
+        (48, 64, 4)
         """
         with self.device._active_call():
             return pixels.read(self, timeout)
@@ -238,16 +254,27 @@ class Surface(Closable, _native.Surface):
             The last owner's work will never end.
         NotOwnerError
             This handle does not own the surface (no effect if it was made with unowned="discard").
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> with surface.access():
+        ...     surface.write(np.zeros((48, 64, 4), np.uint8))
         """
         with self.device._active_call():
             pixels.write(self, array, timeout)
 
     def to_linear(self) -> Surface:
-        """A new linear surface of the device with this one's contents, copied on the GPU; not owned, key 0.
+        """Makes a linear surface of the device with this one's contents, copied on the GPU; not owned, key 0.
 
         Where memory of linear images is host-visible its View has an `array`. Own this surface first; the copy is
         ordered like any other work, and the new surface's next owner comes after it. Its usage is this one's, less
         "render" and "storage" where the driver has no such linear images.
+
+        Returns
+        -------
+        Surface
+            Close it, or use it in a ``with`` block.
 
         Raises
         ------
@@ -258,7 +285,7 @@ class Surface(Closable, _native.Surface):
         """
         self._open_image()
         device = self.device
-        linear = device._linear_like(self._spec)
+        linear = _linear_like(device, self._spec)
         try:
             linear.acquire(0)
             device.submit(device.record().copy(self, linear))
@@ -272,8 +299,19 @@ class Surface(Closable, _native.Surface):
         """Return a descriptor for another device's or process's ``open_surface()``. Close it, or send it, or open it.
 
         The first export may wait for work on the surface, which was not synchronized for other devices before.
-        InvalidCallError: it is a queue's, which is exported as a whole. TimeoutError: a present has had the queue for
-        ten seconds.
+
+        Raises
+        ------
+        InvalidCallError
+            The surface is a queue's, which is exported as a whole.
+        TimeoutError
+            A present has had the queue for ten seconds.
+
+        Examples
+        --------
+        >>> with surface.export() as descriptor, device.open_surface(descriptor) as handle:
+        ...     handle.shape == surface.shape
+        True
         """
         self._refuse_if_queued("export")
         return self._exported()
@@ -297,7 +335,7 @@ class Surface(Closable, _native.Surface):
         return SurfaceDescriptor._made(self._spec, memory, page, semaphore, name=self.device.name)
 
     def statistics(self) -> SurfaceStatistics:
-        """A snapshot of this handle."""
+        """Returns a snapshot of this handle."""
         row = self._stride or self.width * self._spec.format.bytes_per_pixel
         return SurfaceStatistics(self.is_owned, self.generation, row * self.height, self._stride, self._copied)
 
@@ -307,7 +345,11 @@ class Surface(Closable, _native.Surface):
         """Gives up this handle; a surface that it owns is abandoned (rule K7). Idempotent.
 
         The memory lives until the last handle, in whichever process, is gone, and work that was submitted has run.
-        InvalidCallError: it is a swapchain's or a queue's, which closes it.
+
+        Raises
+        ------
+        InvalidCallError
+            The surface is a swapchain's or a queue's, which closes it.
         """
         self.device._refuse_in_forked_child()
         if self._kept_by is not None and not self.is_closed:
@@ -355,3 +397,64 @@ class Surface(Closable, _native.Surface):
         if image is None or self.is_closed:
             raise ClosedError(f"this surface is closed: {self!r}")
         return image
+
+    # From the C core.
+    if TYPE_CHECKING:
+
+        def acquire(self, key: int = 0, timeout: float | None = None, *, mode: str = "cpu+gpu") -> None:
+            """Owns the surface once its owner released it with that key.
+
+            Parameters
+            ----------
+            key
+                The key that the release leaves, 0 to 2**64 - 1.
+            timeout
+                Seconds to wait; None: without limit.
+            mode
+                ``"cpu+gpu"``, or ``"gpu"``: the call returns at once, and later submissions are held until the
+                ownership is certain.
+
+            Raises
+            ------
+            AcquireTimeout
+                No release with that key came in time.
+            AbandonedError
+                The owner died, closed its handle or failed: recover().
+            InvalidCallError
+                This handle owns the surface already.
+            """
+
+        def release(self, key: int = 0) -> None:
+            """Hands it to the next handle that acquires that key.
+
+            GPU work may still run: the next owner's runs after it.
+            """
+
+        def recover(self, timeout: float | None = None) -> None:
+            """Takes ownership after AbandonedError, and starts a new generation (rule K27).
+
+            Parameters
+            ----------
+            timeout
+                Seconds to wait for work of living parties on the surface; None: without limit.
+
+            Raises
+            ------
+            InvalidCallError
+                The surface is not abandoned, because another handle has recovered it; acquire() it again.
+            TimeoutError
+                The work has not ended.
+            """
+
+
+def _linear_like(device: Device, spec: ImageSpec) -> Surface:
+    """Make a linear surface of that size and format, with as much of the usage as the driver has."""
+    wanted = spec.usage | {"copy"}
+    refused: UnsupportedError | None = None
+    for usage in (wanted, wanted - {"storage"}, wanted - {"storage", "render"}, {"copy"}):
+        try:
+            return device.create_surface(spec.width, spec.height, spec.format, tiling="linear", usage=usage)
+        except UnsupportedError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class View(_native.ArrayBuffer):
-    """A surface inside ``with surface.access() as view:``. Commands take it as they take the surface.
+    """A surface inside a block; made by ``surface.access()``. Commands take it as they take the surface.
 
     On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol (``memoryview(view)``),
     ``__array__`` and DLPack. Each of them waits until submitted work on the surface has run. After the block the view
@@ -84,8 +84,10 @@ class View(_native.ArrayBuffer):
 
     @property
     def layout(self) -> str:
-        """The image's layout between two submissions: ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"``
-        (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a swapchain's: an engine's own commands take it and leave it so.
+        """The image's layout between two submissions.
+
+        ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"`` (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a
+        swapchain's: an engine's own commands take it and leave it so.
         """
         return "present_src" if getattr(self.surface._open_image(), "is_presentable", False) else "general"
 
@@ -149,7 +151,7 @@ class View(_native.ArrayBuffer):
         return host.DL_CPU
 
     def pillow(self) -> Image:
-        """A PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
+        """Returns a PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
 
         Pillow's colours are straight, not multiplied by alpha: ``composite(..., alpha="straight")`` puts them over a
         picture. After the block the image raises ValueError; an ImageDraw that was kept draws into memory that belongs
@@ -165,7 +167,7 @@ class View(_native.ArrayBuffer):
         return host.pillow(self)
 
     def cairo(self) -> Any:
-        """A cairocffi.ImageSurface: ARGB32 (premultiplied) for bgra8unorm, A8 for r8unorm.
+        """Returns a cairocffi.ImageSurface: ARGB32 (premultiplied) for bgra8unorm, A8 for r8unorm.
 
         After the block it is finished: drawing raises CairoError.
 
@@ -180,10 +182,10 @@ class View(_native.ArrayBuffer):
         return host.cairo(self)
 
     def skia(self) -> Any:
-        """A skia.Surface, premultiplied, for all formats but r32float; r8unorm is Gray_8. Without a colour space: the
-        colours drawn are stored as they are, -srgb too.
+        """Returns a skia.Surface, premultiplied, for all formats but r32float; r8unorm is Gray_8.
 
-        After the block its canvas draws nothing.
+        Without a colour space: the colours drawn are stored as they are, -srgb too. After the block its canvas draws
+        nothing.
 
         Raises
         ------

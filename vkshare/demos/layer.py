@@ -12,11 +12,12 @@ from PIL import Image
 
 from vkshare import CommandList, Device, Surface, View
 from vkshare.demos.layout import Rect
+from vkshare.util.closing import Scoped
 
 _RATE_OVER = 30  # frames
 
 
-class Layer:
+class Layer(Scoped):
     """A transparent image for one rectangle of the frame."""
 
     def __init__(self, device: Device, area: Rect) -> None:
@@ -45,12 +46,6 @@ class Layer:
     def close(self) -> None:
         """Idempotent."""
         self._surface.close()
-
-    def __enter__(self) -> Layer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 class Clock:

@@ -6,9 +6,10 @@ from vkshare import CommandList, Device, Surface, View
 from vkshare.demos import backdrop, marks, pictures
 from vkshare.demos.layout import Layout
 from vkshare.demos.scene import Scene
+from vkshare.util.closing import Scoped
 
 
-class Painter:
+class Painter(Scoped):
     """Owns the surfaces that a frame is drawn from: the backdrop and the picture.
 
     Parameters
@@ -40,9 +41,3 @@ class Painter:
         """Idempotent."""
         self._picture.close()
         self.backdrop.close()
-
-    def __enter__(self) -> Painter:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()

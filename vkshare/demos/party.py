@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
-import json
 import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vkshare.demos import process
 from vkshare.demos.options import Options, Wiring, from_json
 from vkshare.demos.stamps import PARTIES, Stamps
-from vkshare.errors import VkshareError
 
 if TYPE_CHECKING:
     from vkshare import Surface, View
 
 PATIENCE = 30.0  # seconds: the limit of each wait for another process
-_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 class Stop(BaseException):
@@ -67,11 +63,11 @@ class Party:
 
     def tell(self, **message: Any) -> None:
         """A line to the parent."""
-        os.write(self._status, json.dumps(message).encode() + b"\n")
+        process.tell(self._status, **message)
 
     @contextlib.contextmanager
     def turn(self, surface: Surface, frame: int, *, writable: bool = True) -> Iterator[View]:
-        """This party's turn in a frame: owns the surface by its key, and hands it to the next party's."""
+        """Takes this party's turn in a frame: owns the surface by its key, and hands it to the next party's."""
         party = self.index
         self.stamps.asked(frame, party)
         with owned(surface, party, (party + 1) % len(PARTIES), writable=writable) as view:
@@ -89,7 +85,7 @@ def main() -> NoReturn:
     options, wiring = from_json(sys.argv[1])
     try:
         signal.signal(signal.SIGTERM, _stop)
-        _end_with_parent(wiring.parent)
+        process.end_with_parent(wiring.parent)
         sys.exit(_run(options, wiring))
     except Stop:
         sys.exit(128 + signal.SIGTERM)
@@ -98,24 +94,8 @@ def main() -> NoReturn:
 def _run(options: Options, wiring: Wiring) -> int:
     party = Party(options, wiring)
     role = importlib.import_module(f"vkshare.demos.{PARTIES[party.index]}_role")
-    try:
-        party.tell(done=role.run(party))
-        return 0
-    except BrokenPipeError:
-        return 1  # the parent is gone
-    except (VkshareError, OSError, ValueError) as error:
-        party.tell(failed=f"{type(error).__name__}: {error}")
-    except Exception as error:
-        party.tell(failed=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
-    return 1
+    return process.run(wiring.status, lambda: party.tell(done=role.run(party)))
 
 
 def _stop(*_: object) -> NoReturn:
     raise Stop
-
-
-def _end_with_parent(parent: int) -> None:
-    """SIGTERM when the parent dies, however it dies."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:  # it died before that
-        raise Stop

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, Self
 
 import vkshare
-from vkshare.core.queue import QueueFrame
+from vkshare.core.queue_ends import QueueFrame
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layer import Clock, Layer
 from vkshare.demos.layout import SMALLEST, Layout
@@ -254,8 +254,9 @@ class _Viewing(_Stage):
 
 @contextmanager
 def _working(workers: tuple[_Stage, ...], viewer: _Stage) -> Iterator[None]:
-    """Run the workers during the body, and stop them after it. An error of a worker replaces the body's error, which
-    follows from it.
+    """Run the workers during the body, and stop them after it.
+
+    An error of a worker replaces the body's error, which follows from it.
     """
     failed: list[Exception] = []
 

@@ -15,7 +15,7 @@ from vkshare.demos import triangle
 from vkshare.demos.stage import Stage
 
 if TYPE_CHECKING:
-    from vkshare.present.swapchain import SwapchainStatistics
+    from vkshare.present.statistics import SwapchainStatistics
 
 MOST_GROWTH = 1.02
 SLACK = 4 << 20  # bytes: pages that allocators take or give back without anything having been kept

@@ -84,12 +84,8 @@ def run(
         page, writing = Page(layout, two_devices), []
         start = time.perf_counter()
         for frame in range(options.frames):
-            with letters.access(_FOR_WRITER, _FOR_RENDERER) as view:
-                began = time.perf_counter()
-                page.write(ink(view), frame, options.frames)
-                writing.append(time.perf_counter() - began)
-                if frame == options.frames - 1:
-                    last = view.array.copy()
+            last, seconds = _write(letters, ink, page, frame, options.frames)
+            writing.append(seconds)
             with theirs.access(_FOR_RENDERER, _FOR_WRITER) as view:
                 commands = painter.record(canvas, frame, frame / options.frames)
                 renderer.submit(commands.composite(view, canvas, at=layout.text_area[:2], alpha=ink.alpha))
@@ -117,6 +113,15 @@ def run(
             output=options.output,
         )
         return report, canvas.read()
+
+
+def _write(letters: vkshare.Surface, ink: type[Ink], page: Page, frame: int, frames: int) -> tuple[Any, float]:
+    """Writes a frame's text; returns a copy of the last frame's pixels, and the seconds that it took."""
+    with letters.access(_FOR_WRITER, _FOR_RENDERER) as view:
+        began = time.perf_counter()
+        page.write(ink(view), frame, frames)
+        seconds = time.perf_counter() - began
+        return (view.array.copy() if frame == frames - 1 else None), seconds
 
 
 def _letters(device: vkshare.Device, area: Rect, format: str) -> vkshare.Surface:

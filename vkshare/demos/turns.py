@@ -16,6 +16,7 @@ from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage
 from vkshare.errors import DeviceMismatchError, UnsupportedError
+from vkshare.util.closing import Scoped
 
 _DRAW, _TORCH, _SHOW = range(3)  # keys: whose turn it is
 _TURN = 8.0  # seconds of the cube's revolution
@@ -54,7 +55,7 @@ def named_by_torch(torch: Any, backend: str) -> Any:
     return named
 
 
-class Turns:
+class Turns(Scoped):
     """Draws frames on a stage. Owns surfaces: close() it before the device.
 
     The scene is drawn on a surface of its own first, and copied to the one that is shared: its edges are blended, which
@@ -155,12 +156,6 @@ class Turns:
     def close(self) -> None:
         """Idempotent."""
         self._owned.close()
-
-    def __enter__(self) -> Turns:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def _without_cuda(torch: Any) -> str:

@@ -11,13 +11,14 @@ from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.lettering import Facts, Lettering
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage
+from vkshare.util.closing import Scoped
 
 _TURN = 8.0  # seconds of the cube's revolution
 _SETTLED = 0.1  # seconds that a size must stay: laying out takes several frames' time, so until then it is stretched
 _LAYERS = 2  # of the live text: one is written while a frame still reads the other
 
 
-class Show:
+class Show(Scoped):
     """Draws frames of whatever size comes. Owns surfaces: close() it before the device."""
 
     def __init__(self, stage: Stage, frames: int | None) -> None:
@@ -55,12 +56,6 @@ class Show:
         if self._picture is not None:
             self._picture.close()
         self._picture = None
-
-    def __enter__(self) -> Show:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 class Picture:

@@ -18,7 +18,7 @@ from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.ipc import fd_broker, transport
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import destructor
+from vkshare.util.closing import Scoped, destructor
 
 VERSION = 1
 _MAGIC = b"vkshare\0"
@@ -46,7 +46,7 @@ def spec_of(body: bytes) -> ImageSpec:
     return ImageSpec(width, height, formats.from_code(code), name, words, in_device_memory)
 
 
-class Descriptor:
+class Descriptor(Scoped):
     """Base of the descriptors. Owns its fds until close(). Opening or sending it leaves it usable; not thread-safe."""
 
     _kind: ClassVar[int]
@@ -63,14 +63,26 @@ class Descriptor:
     # ---- bytes -------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """The struct that travels beside the fds."""
+        """Returns the struct that travels beside the fds."""
         size = HEADER.size + len(self._fields)
         header = HEADER.pack(_MAGIC, self._kind, VERSION, _native.LAYOUT_VERSION, size, len(self._fds))
         return header + self._fields
 
     @classmethod
     def from_bytes(cls, data: bytes, fds: Sequence[int]) -> Self:
-        """Takes over `fds`, also when it fails.
+        """Makes a descriptor of what was received. Takes over `fds`, also when it fails.
+
+        Parameters
+        ----------
+        data
+            The bytes of to_bytes().
+        fds
+            File descriptors, in the order of the sender.
+
+        Returns
+        -------
+        Self
+            Close it, or open it.
 
         Raises
         ------
@@ -143,17 +155,24 @@ class Descriptor:
         return self._fields, fds
 
     def duplicate(self) -> Self:
-        """Another one of the same, with fds of its own, to be closed by itself."""
+        """Returns another one of the same, with fds of its own, to be closed by itself."""
         return type(self)(self._fields, self._duplicates())
 
     # ---- to another process --------------------------------------------------------------------------------------
 
     def send(self, sock: socket.socket, timeout: float | None = None) -> None:
-        """Sends it over a connected Unix socket (SOCK_STREAM or SOCK_SEQPACKET), in one message with its fds.
+        """Sends it over a connected Unix socket, in one message with its fds.
 
-        The peer must run as the same user (SO_PEERCRED, rule X19); a socket to another user's process stays open.
-        Waits, at most `timeout` seconds, while the receiver's queue is full (EAGAIN) or too many fds of this user are
-        in flight (ETOOMANYREFS, rule X14). The descriptor stays open: close it when done.
+        The peer must run as the same user (SO_PEERCRED, rule X19); a socket to another user's process stays open. The
+        descriptor stays open: close it when done.
+
+        Parameters
+        ----------
+        sock
+            A socket of type SOCK_STREAM or SOCK_SEQPACKET.
+        timeout
+            Seconds to wait while the receiver's queue is full (EAGAIN) or too many fds of this user are in flight
+            (ETOOMANYREFS, rule X14); None: without limit.
 
         Raises
         ------
@@ -173,6 +192,18 @@ class Descriptor:
 
         The peer must run as the same user (SO_PEERCRED, rule X19). If what comes is not whole and right (rule X13), or
         the peer has more fds open here than its quota (rule X14), all fds that came are closed and `sock` is closed.
+
+        Parameters
+        ----------
+        sock
+            A socket of type SOCK_STREAM or SOCK_SEQPACKET.
+        timeout
+            Seconds to wait for the message; None: without limit.
+
+        Returns
+        -------
+        Self
+            Close it, or open it.
 
         Raises
         ------
@@ -230,12 +261,6 @@ class Descriptor:
             fds = list(self._fds)
             self._closing, self._closed = fds, True
         fd_ops.close_all_of(self._closing)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @destructor
     def __del__(self) -> None:

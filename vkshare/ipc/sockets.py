@@ -37,8 +37,9 @@ def check_peer(sock: socket.socket) -> int:
 
 
 def folders() -> list[Path]:
-    """Return the folders of sockets without an explicit path: XDG_RUNTIME_DIR if set, and this
-    user's folder in /tmp.
+    """Return the folders of sockets without an explicit path.
+
+    XDG_RUNTIME_DIR if set, and this user's folder in /tmp.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     return [*([Path(runtime)] if os.path.isabs(runtime) else []), _in_tmp()]

@@ -108,8 +108,9 @@ class Receiver:
     def message(
         self, header_size: int, total_size: Callable[[bytes], int], timeout: float | None
     ) -> tuple[bytes, list[int]]:
-        """Return the bytes and the fds, which the caller owns. total_size() returns a message's
-        size from its header.
+        """Return the bytes and the fds, which the caller owns.
+
+        total_size() returns a message's size from its header.
         """
         deadline = _deadline(timeout)
         if self._sock.type == socket.SOCK_STREAM:
@@ -169,7 +170,7 @@ class Receiver:
 
 
 def quota() -> int:
-    """fds that descriptors of one peer may hold open here."""
+    """Returns how many fds descriptors of one peer may hold open here."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _QUOTA if soft == resource.RLIM_INFINITY else max(MAX_FDS, min(_QUOTA, soft // 4))
 

@@ -58,8 +58,9 @@ class Frame(_native.Frame):
 
     @property
     def rendered(self) -> int:
-        """The VkSemaphore that the engine's submission signals; see `acquired`. The present comes behind all that the
-        queue was given.
+        """The VkSemaphore that the engine's submission signals; see `acquired`.
+
+        The present comes behind all that the queue was given.
         """
         return self.swapchain._take_semaphores(self)[1]
 

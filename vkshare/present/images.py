@@ -142,7 +142,8 @@ def _vulkan_surface(backend: VulkanBackend, target: Target) -> WindowSurface | N
 
 
 def _cpu_output(target: GlfwTarget) -> ShmWindow:
-    from vkshare.window.shm_window import ShmWindow, unsupported_on_wayland
+    from vkshare.window.shm_window import ShmWindow
+    from vkshare.window.watched_window import unsupported_on_wayland
 
     if target.window is not None:
         if target.window.platform != "x11":

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 import warnings
-import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from vkshare import _native, formats
-from vkshare.core.closable import Closable
-from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.frame import Frame, FrameScope, Prepared
-from vkshare.present.images import PRESENT_MODES, Images, open_images
+from vkshare.present.image_surfaces import ImageSurfaces
+from vkshare.present.images import PRESENT_MODES, open_images
 from vkshare.present.shown import FrameCapture
+from vkshare.present.statistics import SwapchainStatistics
 from vkshare.present.targets import GlfwTarget, Headless, resolve
 from vkshare.util import arguments
 
@@ -31,50 +28,12 @@ if TYPE_CHECKING:
 
 _PROOF_DEADLINE = 1_000_000_000  # ns that a resize past the bound, and close(), wait for proof
 _FENCE_DEADLINE = 5_000_000_000  # ns after which a present fence is quarantined
-_HIDDEN_NAP = 0.05  # seconds between the frames of a window without pixels: no CPU is burnt
 
 
-@dataclass(frozen=True, slots=True)
-class SwapchainStatistics:
-    """A snapshot of a swapchain's counters."""
-
-    frames: int  # presented
-    lost_frames: int  # of these, not shown: the window had changed in between
-    swapchains: int  # VkSwapchainKHRs alive: the current one, and those that were replaced and may still be shown
-    retired: int  # of these, the replaced ones
-    retired_limit: int  # how many of those there may be
-    most_alive: int  # the most VkSwapchainKHRs that were ever alive
-    recreated: int  # times that one was made in place of another
-    resize_waits: int  # of these, how many had to wait for proof that an older one is over
-    given_up: int  # VkSwapchainKHRs that were destroyed without proof: the window gave no more images to prove by
-    semaphores: int  # binary VkSemaphores that exist
-    pooled_semaphores: int  # of these, free
-    fences: int  # VkFences that exist
-    pooled_fences: int  # of these, free
-    history: int  # presents that are not known to be over
-    quarantined: int  # of these, those whose fence was not signalled in time
-    moved: int  # presents of starved images that went to the back of the history
-    acquire_waits: int  # frames that waited for the GPU work of earlier ones
-    acquired: int  # frames that are out now
-    image_count: int
-    by_fences: bool  # VK_EXT_swapchain_maintenance1 proves presents; else acquires do
-
-
-class Swapchain(Closable, _native.Swapchain):
+class Swapchain(ImageSurfaces):
     """The frames of a window or of a headless target. Made by ``device.create_swapchain()``.
 
-    Every method is thread-safe; a frame is drawn and presented by one thread at a time. From the C core come:
-
-    acquire(timeout=None) -> Frame
-        The next frame to draw. Waits while `frames_in_flight` frames are being drawn, and while all images are out.
-        TimeoutError; InvalidCallError when all images are acquired already and no timeout would end the wait;
-        SurfaceLostError: retarget(), or close it. A window's driver may wait for the window system (Mesa 22: in each
-        call): while that is stopped, neither the timeout nor Ctrl-C ends the call; other threads run.
-    present(frame)
-        Shows the frame, behind all that was submitted to it. InvalidCallError: it was presented or closed before, is of
-        another swapchain, or of before a resize. TimeoutError: work of the frame is held for 10 s, or another thread's
-        call has not returned from the driver for 10 s.
-    device, is_closed
+    Every method is thread-safe; a frame is drawn and presented by one thread at a time.
     """
 
     def __init__(
@@ -96,23 +55,21 @@ class Swapchain(Closable, _native.Swapchain):
             "retired_limit": arguments.integer("retired_limit", retired_limit, 1, 64),
         }
         arguments.choice("present_mode", present_mode, PRESENT_MODES)
-        _flag("capture", capture)
+        arguments.flag("capture", capture)
         if present_fences is not None:
-            _flag("present_fences", present_fences)
+            arguments.flag("present_fences", present_fences)
         wanted = formats.get(format) if format is not None else None
         self._target = resolve(target)
         if isinstance(self._target, Headless):
             _check_size(device, self._target.width, self._target.height)
-        self._lock = threading.RLock()  # the lists below
-        self._surfaces: dict[int, Surface] = {}  # by image, of the current generation
-        self._old: list[Surface] = []  # of the one before: their work may still run
-        self._views: dict[int, View] = {}
+        self._lock = threading.RLock()  # guards the surfaces
+        self._surfaces, self._old, self._views = {}, [], {}
         self._generation = 0
-        self._hidden: Surface | None = None
+        self._hidden = None
         self._mode = present_mode
         self._counts = counts
         self._window: Window | None = self._target.window if isinstance(self._target, GlfwTarget) else None
-        self._images: Images = open_images(device, self._target, wanted, present_mode, present_fences)
+        self._images = open_images(device, self._target, wanted, present_mode, present_fences)
         self._shown: FrameCapture | None = None
         size = self._target_size()
         try:
@@ -176,10 +133,27 @@ class Swapchain(Closable, _native.Swapchain):
     @overload
     def frame(self, prepared: Prepared, timeout: float | None = None) -> None: ...
     def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> FrameScope | None:
-        """``with swapchain.frame() as frame:`` acquires, and presents at the end of the block.
+        """Acquires a frame for a ``with`` block, and presents it at the end of the block.
 
         A block that raises gives the frame back unpresented. ``frame(prepared)`` is deprecated: it calls
         present_prepared().
+
+        Parameters
+        ----------
+        prepared
+            None. Deprecated: the argument of present_prepared().
+        timeout
+            Seconds to wait for a frame; None: without limit.
+
+        Returns
+        -------
+        FrameScope
+            A context manager, which gives a Frame.
+
+        Examples
+        --------
+        >>> with swapchain.frame() as frame:
+        ...     submission = device.submit(device.record().clear(frame.view, (0, 0, 1, 1)))
         """
         if prepared is None:
             return FrameScope(self, arguments.timeout(timeout))
@@ -193,6 +167,13 @@ class Swapchain(Closable, _native.Swapchain):
 
         All of it is one call of the C core. The errors are those of acquire(), submit() and present().
 
+        Parameters
+        ----------
+        prepared
+            As prepare() returned it.
+        timeout
+            Seconds to wait for a frame; None: without limit.
+
         Raises
         ------
         InvalidCallError
@@ -203,13 +184,18 @@ class Swapchain(Closable, _native.Swapchain):
         self._run(prepared, timeout)
 
     def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
-        """Commands for present_prepared().
+        """Records commands for present_prepared().
 
         Parameters
         ----------
         record
             Called as ``record(commands, view)`` once for each image, and again after a resize: `commands` is an empty
             list, `view` the image to draw into.
+
+        Returns
+        -------
+        Prepared
+            A command list for each image.
         """
         if not callable(record):
             raise TypeError(f"record must be a function of (commands, view), not {type(record).__name__}")
@@ -217,12 +203,24 @@ class Swapchain(Closable, _native.Swapchain):
         return Prepared(self, record)
 
     def resize(self, width: int, height: int) -> None:
-        """Another size, from the next acquire on. A vkshare.Window is followed by itself; call this for a Headless
-        target, and where an engine's own window changes: not every window system notifies the driver.
+        """Asks for another size, from the next acquire on.
 
-        Frames that are out then can be presented until the next acquire. ValueError: a size outside 1 to what the
-        device allows. Where the driver's surface allows less than the device, the frames are as large as it allows, and
+        A vkshare.Window is followed by itself; call this for a Headless target, and where an engine's own window
+        changes: not every window system notifies the driver. Frames that are out then can be presented until the next
+        acquire. Where the driver's surface allows less than the device, the frames are as large as it allows, and
         `extent` says so.
+
+        Parameters
+        ----------
+        width, height
+            Pixels, 1 to what the device allows.
+
+        Raises
+        ------
+        ValueError
+            The size is outside of that.
+        InvalidCallError
+            The target is a vkshare.Window.
         """
         self._check_open()
         if self._window is not None:
@@ -234,6 +232,11 @@ class Swapchain(Closable, _native.Swapchain):
         """Goes on with another target after SurfaceLostError: a window, a GLFW window, or a VkSurfaceKHR.
 
         Frames presented on the old one may be dropped. Blocks until its GPU work has run.
+
+        Raises
+        ------
+        UnsupportedError
+            The swapchain is headless, or the target shows other formats.
         """
         self._check_open()
         with self._lock:
@@ -257,7 +260,7 @@ class Swapchain(Closable, _native.Swapchain):
         self._hook()
 
     def capture(self) -> np.ndarray[Any, Any]:
-        """The pixels that are shown: those of the last presented frame, as (H, W, C) in memory order. A copy.
+        """Returns the pixels that are shown: those of the last presented frame, as (H, W, C) in memory order.
 
         Headless targets can tell at any time, whatever frames are out meanwhile, and while other threads draw and
         present: the shown image is handed out again only when all others are out. It is read where it is, so a thread
@@ -280,7 +283,7 @@ class Swapchain(Closable, _native.Swapchain):
             return self._shown.read()
 
     def statistics(self) -> SwapchainStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         counters = self._counters()
         for name in ("generation", "width", "height", "present_mode", "shown", "is_current"):
             del counters[name]
@@ -326,7 +329,43 @@ class Swapchain(Closable, _native.Swapchain):
 
         @property
         def device(self) -> Device: ...
-        def acquire(self, timeout: float | None = None) -> Frame: ...
+        def acquire(self, timeout: float | None = None) -> Frame:
+            """Returns the next frame to draw.
+
+            Waits while `frames_in_flight` frames are being drawn, and while all images are out. A window's driver may
+            wait for the window system (Mesa 22: in each call): while that is stopped, neither the timeout nor Ctrl-C
+            ends the call; other threads run.
+
+            Parameters
+            ----------
+            timeout
+                Seconds; None: without limit.
+
+            Raises
+            ------
+            TimeoutError
+                No image was free in time.
+            InvalidCallError
+                All images are acquired already, and no timeout would end the wait.
+            SurfaceLostError
+                The window is gone: retarget(), or close the swapchain.
+            """
+
+        def present(self, frame: _native.Frame) -> None:
+            """Shows the frame, behind all that was submitted to it.
+
+            Parameters
+            ----------
+            frame
+                As acquire() returned it.
+
+            Raises
+            ------
+            InvalidCallError
+                The frame was presented or closed before, is of another swapchain, or of before a resize.
+            TimeoutError
+                Work of the frame is held for 10 s, or another thread's call has not returned from the driver for 10 s.
+            """
 
     # ---- within the package -----------------------------------------------------------------------------------------
 
@@ -356,8 +395,9 @@ class Swapchain(Closable, _native.Swapchain):
         )
 
     def _let_go(self) -> None:
-        """Called by the window's connection before it ends: nothing may refer to its display any more. The swapchain is
-        lost until retarget().
+        """Called by the window's connection before it ends: nothing may refer to its display any more.
+
+        The swapchain is lost until retarget().
         """
         with self._lock:
             if not self.is_closed:
@@ -384,101 +424,8 @@ class Swapchain(Closable, _native.Swapchain):
         """The target has this size now: from any thread."""
         self._resize(width, height)
 
-    def _renew_offscreen(self, width: int, height: int) -> None:
-        """Called from C when the ring's size is to change, in the middle of an acquire."""
-        with self._lock:
-            if self.extent == (width, height):
-                return  # another thread was first
-            self._new_offscreen(width, height, self._counts["image_count"])
-
-    def _adopt(self, index: int, generation: int) -> bool:
-        """Called from C when an image first comes: its Surface. False: it is of before a resize by another thread."""
-        with self._lock, self.device._active_call():
-            if generation < self._generation:
-                return False
-            if generation == self._generation and index in self._surfaces:
-                return True
-            try:
-                place = self._image(index, generation)
-            except InvalidCallError:
-                if self._counters()["generation"] == generation:
-                    raise
-                return False
-            if generation != self._generation:
-                for surface in self._old:
-                    surface._end()
-                self._old = list(self._surfaces.values())
-                self._generation = generation  # before the views: see _view_of()
-                self._surfaces, self._views = {}, {}
-            here = weakref.ref(self)  # not to be kept alive by its images
-            surface = self._images.make(place, lambda: _pinned(here(), generation))
-            surface._kept_by = here
-            surface._is_frame = True
-            try:
-                self._attach(index, generation, surface)
-            except BaseException as error:
-                surface._end()
-                if isinstance(error, InvalidCallError) and self._counters()["generation"] != generation:
-                    return False
-                raise
-            self._surfaces[index] = surface
-            self._views[index] = View(surface, writable=True)
-            with self.device._lock:
-                self.device._surfaces.add(surface)
-            return True
-
-    def _view_of(self, frame: Frame) -> View:
-        if frame.is_hidden:
-            return View(self._hidden_surface(), writable=True)
-        views = self._views  # first: _adopt() may be about to change both
-        view = views.get(frame.index) if frame.generation == self._generation else None
-        if view is None:
-            self._check_open()
-            raise InvalidCallError("the frame is of before the swapchain was resized: acquire() another")
-        return view
-
-    def _surface_of(self, frame: Frame) -> Surface:
-        return self._hidden_surface() if frame.is_hidden else self._surfaces[frame.index]
-
-    def _hidden_surface(self) -> Surface:
-        with self._lock:
-            if self._hidden is None or self._hidden.is_closed:
-                self._hidden = self.device.create_surface(1, 1, self._images.format)
-                self._hidden.acquire()
-            return self._hidden
-
-    def _hidden_frame(self, timeout: float | None) -> Frame:
-        """Called from C for a window without pixels. Waits a little, so that a loop of frames burns no CPU."""
-        time.sleep(_HIDDEN_NAP if timeout is None else min(timeout, _HIDDEN_NAP))
-        return Frame(self, 1, 1)
-
-    def _record_for(self, index: int, record: Callable[[CommandList, View], object]) -> CommandList:
-        view = self._views.get(index)
-        if view is None:
-            raise InvalidCallError("the swapchain was resized in the middle of a frame: the next one works")
-        commands = self.device.record()
-        record(commands, view)
-        return commands
-
-
-@contextlib.contextmanager
-def _pinned(swapchain: Swapchain | None, generation: int) -> Iterator[None]:
-    """Inside, commands may be recorded for images of that generation: none is destroyed."""
-    if swapchain is None:
-        raise ClosedError("the swapchain of this frame is gone")
-    pin = swapchain._pin(generation)
-    try:
-        yield
-    finally:
-        del pin
-
 
 def _check_size(device: Device, width: int, height: int) -> None:
     limit = device.capabilities.max_dimension
     arguments.integer("width", width, 1, limit)
     arguments.integer("height", height, 1, limit)
-
-
-def _flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")

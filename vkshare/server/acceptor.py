@@ -20,8 +20,9 @@ _PAUSE = 0.1  # seconds without accepting, after the process has run out of fds
 
 
 class Acceptor:
-    """Accepts connections for a server. admit(sock, pid) takes ownership of the socket, or returns
-    False to reject it.
+    """Accepts connections for a server.
+
+    admit(sock, pid) takes ownership of the socket, or returns False to reject it.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""The client's end of a connection: sends requests, matches replies by sequence number, raises
-errors.
-"""
+"""The client's end of a connection: sends requests, matches replies by sequence number, raises errors."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class _Outgoing:
         return 0 < sum(self.parts) < self._size
 
     def send(self, sock: socket.socket, data: memoryview, fds: Sequence[int]) -> None:
-        """Sends as many bytes as the socket takes, the fds with the first byte. One C call, like
-        wire.read_into().
-        """
+        """Sends as many bytes as the socket takes, the fds with the first byte. One C call, like wire.read_into()."""
         if fds:
             self.parts.extend(map(sock.sendmsg, ([data],), (transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
         else:
@@ -55,8 +51,10 @@ class _Outgoing:
 
 
 class Channel:
-    """For one thread at a time. `generation` is the last known generation of the server's device.
-    set_client() stores this client's number, once the server has sent it.
+    """For one thread at a time.
+
+    `generation` is the last known generation of the server's device. set_client() stores this client's
+    number, once the server has sent it.
 
     An interrupted call (Ctrl-C) loses no byte and no fd of the stream: its reply is skipped when it
     arrives.
@@ -222,8 +220,7 @@ class Channel:
             self._raise_closed()
 
     def _next_reply(self, sequence: int | None) -> wire.Message | None:
-        """Returns the reply to that request, or None if it has not arrived. Raises if the answer is
-        an error.
+        """Returns the reply to that request, or None if it has not arrived. Raises if the answer is an error.
 
         Messages before the reply are handled and closed. A signal can interrupt only between two
         messages.
@@ -269,9 +266,7 @@ class Channel:
         del self._arrived[0]
 
     def decoded(self, kind: type[Body], data: bytes) -> Any:
-        """Decodes the body in `data`. RemoteLostError: it is malformed; the connection is closed
-        then.
-        """
+        """Decodes the body in `data`. RemoteLostError: it is malformed; the connection is closed then."""
         try:
             return decode(kind, data)
         except wire.ProtocolError as error:
@@ -350,8 +345,9 @@ class Channel:
 
 
 def _in_memory(data: bytes) -> int:
-    """Returns a memfd with the data, owned by the caller. ValueError: too much data. OSError: no
-    memfd can be created.
+    """Returns a memfd with the data, owned by the caller.
+
+    ValueError: too much data. OSError: no memfd can be created.
     """
     if len(data) > wire.MAX_IN_MEMORY:
         raise ValueError(f"the request has {len(data)} bytes; allowed are {wire.MAX_IN_MEMORY}: send it in parts")

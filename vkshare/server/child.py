@@ -1,5 +1,4 @@
-"""The child process of isolation.py: ``python -m vkshare.server.child`` runs one client's requests
-on its own device.
+"""The child process of isolation.py: ``python -m vkshare.server.child`` runs one client's requests on its own device.
 
 One thread runs the requests one after the other. The server kills a process that hangs.
 """
@@ -28,9 +27,7 @@ from vkshare.util import fd_ops
 
 
 class Child:
-    """One client's executor, and the socket to the server's loop. Sends may block, because the loop
-    always reads.
-    """
+    """One client's executor, and the socket to the server's loop. Sends may block, because the loop always reads."""
 
     def __init__(self, sock: socket.socket, config: ChildConfig, device: Device) -> None:
         self._sock = sock

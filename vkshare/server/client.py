@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vkshare.core.device import DEFAULT_USAGE
 from vkshare.core.fence import Fence
@@ -20,7 +20,7 @@ from vkshare.server.handles import ServedFence, ServedHandle, ServedSurface
 from vkshare.server.recorder import Recorder
 from vkshare.server.socket_path import checked
 from vkshare.util import arguments, fd_ops, trace
-from vkshare.util.closing import destructor
+from vkshare.util.closing import Scoped, destructor
 from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _O = TypeVar("_O")
 Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
 
 
-class Client:
+class Client(Scoped):
     """A connection to a RenderServer.
 
     Requests without a result (submit, closing objects) return once they are sent. The next sync() raises their errors,
@@ -112,9 +112,7 @@ class Client:
 
     @property
     def generation(self) -> int:
-        """Last known generation of the server's device. After a DeviceLostError, create surfaces
-        and fences again.
-        """
+        """Last known generation of the server's device. After a DeviceLostError, create surfaces and fences again."""
         return self._channel.generation
 
     @property
@@ -132,8 +130,9 @@ class Client:
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
     ) -> ServedSurface:
-        """Creates a surface in the server, with a handle in this process. Parameters and errors as
-        device.create_surface().
+        """Creates a surface in the server, with a handle in this process.
+
+        Parameters and errors as device.create_surface().
         """
         size = arguments.integer("width", width, 1, 2**20), arguments.integer("height", height, 1, 2**20)
         with self._lock:
@@ -193,9 +192,7 @@ class Client:
     def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
     ) -> tuple[_D, _O | None]:
-        """Returns the descriptor of the object that the server creates, and the handle that the
-        opener makes of it.
-        """
+        """Returns the descriptor of the object that the server creates, and the handle that the opener makes of it."""
         reply = self._channel.exchange(opcode, body, (), self._timeout)
         try:
             descriptor = kind._taken_from(reply, self.decoded(m.Created, reply.body).descriptor)
@@ -223,9 +220,7 @@ class Client:
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
     def record(self) -> Recorder:
-        """Returns an empty list of commands on ServedSurfaces, with the methods of
-        vkshare.CommandList.
-        """
+        """Returns an empty list of commands on ServedSurfaces, with the methods of vkshare.CommandList."""
         return Recorder(self)
 
     def submit(
@@ -236,8 +231,9 @@ class Client:
         waits: Iterable[tuple[ServedFence, int]] = (),
         signals: Iterable[ServedFence | tuple[ServedFence, int]] = (),
     ) -> int:
-        """Submits commands to the server. Returns the request's number, which its error has as
-        `sequence`; does not wait.
+        """Submits commands to the server.
+
+        Returns the request's number, which its error has as `sequence`; does not wait.
 
         Parameters
         ----------
@@ -267,8 +263,7 @@ class Client:
         return tuple((s._checked_id(self), arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
 
     def sync(self, timeout: float | None = _DEFAULT) -> None:
-        """Waits until all submissions have run; raises the first error of a request without a
-        reply.
+        """Waits until all submissions have run; raises the first error of a request without a reply.
 
         TimeoutError: a submission waits for a fence or a key longer than `timeout`; the server goes
         on waiting.
@@ -279,9 +274,7 @@ class Client:
                 raise self._channel.deferred.popleft()
 
     def errors(self) -> list[Exception]:
-        """Returns late errors that were not raised yet; each has the attribute `sequence`. Does not
-        wait.
-        """
+        """Returns late errors that were not raised yet; each has the attribute `sequence`. Does not wait."""
         with self._lock:
             self._channel.poll()
             found = list(self._channel.deferred)
@@ -298,6 +291,7 @@ class Client:
         timeout: float | None = _DEFAULT,
     ) -> tuple[bytes, list[int]]:
         """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns.
+
         `fds` stay the caller's.
 
         OSError (EMFILE): the server has executed the request, but this process has no fd free for
@@ -306,8 +300,9 @@ class Client:
         return self._call(opcode, body, tuple(fds), timeout)
 
     def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
-        """Decodes the body of a reply or an event. RemoteLostError: it is malformed; the connection
-        and the fds are closed then.
+        """Decodes the body of a reply or an event.
+
+        RemoteLostError: it is malformed; the connection and the fds are closed then.
         """
         try:
             return self._channel.decoded(kind, data)
@@ -321,9 +316,7 @@ class Client:
             return self._channel.send(opcode, body, tuple(fds), self._timeout)
 
     def events(self) -> list[tuple[int, bytes, list[int]]]:
-        """Returns the server's events: (opcode, body, fds), with fds that the caller owns. Does not
-        wait.
-        """
+        """Returns the server's events: (opcode, body, fds), with fds that the caller owns. Does not wait."""
         with self._lock:
             self._channel.poll()
             found = [(event.opcode, event.body, fds) for event, fds in self._channel.events]
@@ -377,12 +370,6 @@ class Client:
             self._channel.close()
             for thing in list(self._handles.values()):
                 thing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @destructor
     def __del__(self) -> None:

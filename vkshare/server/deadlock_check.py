@@ -45,9 +45,7 @@ class WaitGraph:
             return self._signallers.get(fence)
 
     def begin_wait(self, client: int, signaller: int | None) -> None:
-        """Records that `client` waits for a value that `signaller` has not announced.
-        InvalidCallError: a cycle.
-        """
+        """Records that `client` waits for a value that `signaller` has not announced. InvalidCallError: a cycle."""
         if signaller is None:
             return
         with self._lock:

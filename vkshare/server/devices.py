@@ -21,8 +21,7 @@ Factory = Callable[[], "Device"]
 
 
 class Devices:
-    """The current device. `generation` counts the devices; each request names the generation that
-    it is for.
+    """The current device. `generation` counts the devices; each request names the generation that it is for.
 
     A Device that the caller passed stays the caller's, and is not replaced after a loss. A device
     from a factory is owned here. A thread of its own opens the next one, because a driver takes up
@@ -57,9 +56,7 @@ class Devices:
         return self._factory is not None
 
     def get(self, generation: int) -> Device:
-        """Returns the device of that generation. DeviceLostError: it was lost, or could not be
-        opened.
-        """
+        """Returns the device of that generation. DeviceLostError: it was lost, or could not be opened."""
         with self._lock:
             if self._device is None or generation != self.generation:
                 raise DeviceLostError(f"the server has no device of generation {generation}")
@@ -76,8 +73,7 @@ class Devices:
         return self._device is None and self.can_reopen
 
     def replace_lost(self, opened: Callable[[], None]) -> int:
-        """Begins to replace the current device, which is lost. Returns the generation of the next
-        one.
+        """Begins to replace the current device, which is lost. Returns the generation of the next one.
 
         opened() is called on another thread once that device is open; without a factory, never.
         """

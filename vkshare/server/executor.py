@@ -47,9 +47,7 @@ class RequestResult:
 
 @dataclass(slots=True)
 class HeldSubmission:
-    """A submission that waits for other parties, and the functions that return results once it has
-    completed.
-    """
+    """A submission that waits for other parties, and the functions that return results once it has completed."""
 
     submission: _native.Submission
     followers: list[Callable[[], list[RequestResult]]]
@@ -65,8 +63,7 @@ class ServedFence:
 
 
 class Executor:
-    """One client's objects on one device. The worker calls run(), the loop event_arrived(), either
-    of them close().
+    """One client's objects on one device. The worker calls run(), the loop event_arrived(), either of them close().
 
     Attributes
     ----------
@@ -123,9 +120,7 @@ class Executor:
         return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
     def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Continuation) -> None:
-        """Has the loop call then(None) once the event that `notify` requests arrives; then(error)
-        if it never will.
-        """
+        """Has the loop call then(None) once the event that `notify` requests arrives; then(error) if it never will."""
         serial = next(self._serials) % _SERIALS
         while serial == 0 or serial in self._pending:  # 0 is the work ring's own
             serial = next(self._serials) % _SERIALS
@@ -152,9 +147,7 @@ class Executor:
         return _found("fence", self.fences, number)
 
     def check_quota(self, things: dict[int, Any], number: int, fds: int) -> None:
-        """Raises InvalidCallError if the id is in use, or the client's quota of file descriptors is
-        used up.
-        """
+        """Raises InvalidCallError if the id is in use, or the client's quota of file descriptors is used up."""
         if self._is_closed:
             raise ClosedError("this client is gone")
         if number in things:
@@ -191,9 +184,7 @@ class Executor:
         served.fence.close()
 
     def close(self) -> None:
-        """Closes all objects, because the client or the device is gone. Idempotent; from any
-        thread.
-        """
+        """Closes all objects, because the client or the device is gone. Idempotent; from any thread."""
         with self.lock:
             self._is_closed = True
             fences, self.fences = self.fences, {}

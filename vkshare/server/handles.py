@@ -1,22 +1,24 @@
-"""A client's handles of surfaces and fences in a server, each with a handle of the client's own
-device if it has one.
+"""A client's handles of surfaces and fences in a server.
+
+Each has a handle of the client's own device if the client has one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError
 from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
+from vkshare.util.closing import Scoped
 
 if TYPE_CHECKING:
     from vkshare.server.client import Client
 
 
-class ServedHandle:
+class ServedHandle(Scoped):
     """A surface or fence that the server has for this client."""
 
     def __init__(self, client: Client, number: int) -> None:
@@ -31,12 +33,6 @@ class ServedHandle:
         if self.is_closed:
             raise ClosedError(f"{self!r} is closed")
         return self.id
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def close(self) -> None:
         raise NotImplementedError
@@ -80,8 +76,9 @@ class ServedSurface(ServedHandle):
         self._owns_surface = surface is not None
 
     def close(self) -> None:
-        """Closes the surface here and in the server. Idempotent. A surface passed to open_surface()
-        stays its caller's.
+        """Closes the surface here and in the server.
+
+        Idempotent. A surface passed to open_surface() stays its caller's.
         """
         self._close_both(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
 
@@ -91,9 +88,7 @@ class ServedSurface(ServedHandle):
 
 
 class ServedFence(ServedHandle):
-    """A fence of the server's device. `fence` is the handle of the client's own device, or None;
-    see ServedSurface.
-    """
+    """A fence of the server's device. `fence` is the handle of the client's own device, or None; see ServedSurface."""
 
     def __init__(
         self, client: Client, number: int, fence: Fence | None, descriptor: FenceDescriptor | None, *, owns: bool
@@ -108,8 +103,7 @@ class ServedFence(ServedHandle):
         self._close_both(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
 
     def wait(self, value: int, timeout: float | None = None) -> None:
-        """Waits, in the order of this client's requests in the server, until the fence has reached
-        the value.
+        """Waits, in the order of this client's requests in the server, until the fence has reached the value.
 
         Raises
         ------

@@ -1,5 +1,4 @@
-"""A client's worker process: a child with its own device, so that its crash or hang affects only
-that client.
+"""A client's worker process: a child with its own device, so that its crash or hang affects only that client.
 
 The loop talks to it as a client talks to the server: it forwards requests over a socket, under
 sequence numbers of its own, and receives the answers. The child runs vkshare/server/child.py.
@@ -159,9 +158,7 @@ class ProcessWorker:
         self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
 
     def _flush_later(self) -> None:
-        """Retries soon, because too many of this user's fds are in flight. The worker's timeout
-        bounds the retries.
-        """
+        """Retries soon, because too many of this user's fds are in flight. The worker's timeout bounds the retries."""
         timer = threading.Timer(RETRY_INTERVAL, self._loop.call_soon, (self._flush,))
         timer.daemon = True
         timer.start()

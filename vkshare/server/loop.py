@@ -1,6 +1,4 @@
-"""The event loop: watches file descriptors, calls their handlers, and runs calls from other
-threads.
-"""
+"""The event loop: watches file descriptors, calls their handlers, and runs calls from other threads."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from vkshare import _native
+from vkshare.server.server_poll import ServerPoll
 from vkshare.util import fd_ops, trace
 
 READ, WRITE, HUNG_UP, MALFORMED = 1, 2, 4, 8
@@ -25,7 +23,7 @@ class Loop:
     """Watches file descriptors. All methods but call_soon() are for the thread that runs the loop."""
 
     def __init__(self) -> None:
-        self.server_poll = _native.ServerPoll()
+        self.server_poll = ServerPoll()
         self._handlers: dict[int, Handler] = {}
         self._tokens: dict[int, int] = {}  # by fd
         self._next = itertools.count(1)
@@ -71,9 +69,7 @@ class Loop:
                 handler(events, no_ops)
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Has the loop's thread call call() in its next turn. From any thread; no effect once the
-        loop is closed.
-        """
+        """Has the loop's thread call call() in its next turn. From any thread; no effect once the loop is closed."""
         self._soon.append(call)
         with self._lock:
             if not self._is_closed:
@@ -82,9 +78,7 @@ class Loop:
 
     @contextlib.contextmanager
     def waking_on_signals(self) -> Iterator[None]:
-        """Wakes the loop on signals, on the main thread, so that Python's handlers run between two
-        turns.
-        """
+        """Wakes the loop on signals, on the main thread, so that Python's handlers run between two turns."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -19,8 +19,7 @@ _ALPHAS = ("premultiplied", "straight")
 
 
 class Recorder:
-    """Commands for a server, in order. Created by ``client.record()``, run by
-    ``client.submit(recorded)``.
+    """Commands for a server, in order. Created by ``client.record()``, run by ``client.submit(recorded)``.
 
     Methods and arguments are those of vkshare.CommandList, on ServedSurfaces. The types of
     arguments are checked here; the server checks that they fit the surfaces.

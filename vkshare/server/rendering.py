@@ -87,9 +87,7 @@ def close_fence(executor: Executor, request: Request) -> None:
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
-    """Returns an answer with the descriptor's own fds: duplicating them could fail, after the
-    object was registered.
-    """
+    """Returns an answer with the descriptor's own fds: duplicating them could fail, after the object was registered."""
     created = m.Created(descriptor.to_bytes())
     return Answer.of(created, descriptor._give_away()[1])
 
@@ -132,18 +130,14 @@ def _refuse_more_held(executor: Executor) -> None:
 
 
 def _refuse_unused(body: m.Submit, used: set[int]) -> None:
-    """Refuses an acquired surface that no command uses, because only a submission that uses it
-    counts as held.
-    """
+    """Refuses an acquired surface that no command uses, because only a submission that uses it counts as held."""
     for number, _ in body.acquires:
         if number not in used:
             raise InvalidCallError(f"surface {number} is acquired, and no command uses it")
 
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
-    """Watches a held submission: it may fail after its request has completed, which is a late error
-    (rule R6).
-    """
+    """Watches a held submission: it may fail after its request has completed, which is a late error (rule R6)."""
     held = executor.held[request] = HeldSubmission(submission, [])
 
     def then(error: BaseException | None) -> list[RequestResult]:
@@ -210,9 +204,7 @@ def _rows(op: m.DrawTrianglesOp) -> Any:
 
 
 def sync(executor: Executor, request: Request) -> Answer | Later:
-    """Answers once all earlier submissions of this client have run, or their failures were
-    reported.
-    """
+    """Answers once all earlier submissions of this client have run, or their failures were reported."""
     last = executor.last
     is_over = last is None or last.is_held or _is_over(last)
     with executor.lock:

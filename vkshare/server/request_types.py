@@ -26,9 +26,7 @@ class Answer:
 
 
 class Later:
-    """The type of LATER, which run() returns if the answer follows later, without the worker: see
-    Executor.ask().
-    """
+    """The type of LATER, which run() returns if the answer follows later, without the worker: see Executor.ask()."""
 
 
 LATER: Final = Later()
@@ -84,8 +82,9 @@ class Request:
 
     @classmethod
     def of(cls, message: Message, kinds: dict[int, Kind]) -> Request:
-        """Checks a message as far as the loop can do so at once. ProtocolError: unknown opcode, or
-        out of its bounds.
+        """Checks a message as far as the loop can do so at once.
+
+        ProtocolError: unknown opcode, or out of its bounds.
         """
         in_memory = message.opcode & IN_MEMORY
         kind = checked(kinds, message.opcode, len(message.fds))
@@ -141,9 +140,7 @@ def checked(kinds: dict[int, Kind], opcode: int, n_fds: int) -> Kind:
 
 
 def table(own: Iterable[Kind], plugged_in: Iterable[Kind]) -> dict[int, Kind]:
-    """Returns the request types by opcode. ValueError: an opcode is taken twice, or is outside the
-    plug-ins' range.
-    """
+    """Returns the request types by opcode. ValueError: an opcode is taken twice, or is outside the plug-ins' range."""
     kinds = {kind.opcode: kind for kind in own}
     for kind in plugged_in:
         if not _FIRST_PLUG_IN <= kind.opcode <= _LAST_PLUG_IN:

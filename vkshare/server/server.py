@@ -1,6 +1,4 @@
-"""RenderServer: runs many clients' render requests, each client's in order, independent of other
-clients.
-"""
+"""RenderServer: runs many clients' render requests, each client's in order, independent of other clients."""
 
 from __future__ import annotations
 
@@ -184,9 +182,7 @@ class RenderServer(Closing):
     # ---- serving --------------------------------------------------------------------------------------------------
 
     def serve_forever(self) -> None:
-        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a
-        time.
-        """
+        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a time."""
         self._own.check()
         if not self._running.acquire(blocking=False):
             raise InvalidCallError("another thread serves this server already")
@@ -200,9 +196,7 @@ class RenderServer(Closing):
             self._running.release()
 
     def serve_once(self, timeout: float | None) -> None:
-        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout`
-        seconds.
-        """
+        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout` seconds."""
         self._own.check()
         self.loop.turn(self._sleep(timeout))
         if self._with_deadline or self._retiring or self._acceptor.deadline is not None:
@@ -277,8 +271,9 @@ class RenderServer(Closing):
         return True
 
     def start_worker(self, client: ServedClient) -> Worker:
-        """Starts a worker for the client's render requests, and retires the previous one. The
-        worker reports when it is ready.
+        """Starts a worker for the client's render requests, and retires the previous one.
+
+        The worker reports when it is ready.
         """
         if client.worker is not None:
             self._retire(client.number, client.worker)
@@ -299,8 +294,7 @@ class RenderServer(Closing):
         self.counts.requests += client.state.counts.requests
 
     def bound_incomplete_fds(self) -> None:
-        """Bounds the file descriptors that incomplete messages keep open in this process (rule
-        R20).
+        """Bounds the file descriptors that incomplete messages keep open in this process (rule R20).
 
         Above the bound, cuts off the clients whose connections are read and whose messages began
         first.
@@ -400,8 +394,7 @@ class RenderServer(Closing):
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends every client, waits for the workers and for the loop, removes the socket.
-        Idempotent.
+        """Ends every client, waits for the workers and for the loop, removes the socket. Idempotent.
 
         Waits for a worker that hangs for `patience` seconds, and then abandons it.
         """

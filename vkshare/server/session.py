@@ -1,6 +1,4 @@
-"""A client's session in the server: its connection, its state, its worker. Only for the loop's
-thread.
-"""
+"""A client's session in the server: its connection, its state, its worker. Only for the loop's thread."""
 
 from __future__ import annotations
 
@@ -326,9 +324,7 @@ class ServedClient:
         return trace_points.step(what, request.kind.opcode, self._requester, request.sequence)
 
     def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
-        """Sends as much as the socket takes, queues the rest; takes over the fds. Never waits (rule
-        R12).
-        """
+        """Sends as much as the socket takes, queues the rest; takes over the fds. Never waits (rule R12)."""
         fds = fds or []
         if self.is_closed:
             return fd_ops.close_all(fds)

@@ -136,14 +136,8 @@ class SessionState(Generic[R]):
 
     @property
     def is_congested(self) -> bool:
-        """Whether output waits for the next attempt in check_deadlines(), even if the socket has
-        room.
-        """
+        """Whether output waits for the next attempt in check_deadlines(), even if the socket has room."""
         return self._retry_at is not None
-
-    @property
-    def has_hello(self) -> bool:
-        return self._has_hello
 
     @property
     def device_generation(self) -> int:
@@ -188,8 +182,7 @@ class SessionState(Generic[R]):
         self.counts.requests += 1
 
     def note_incomplete(self, has_fds: bool, now: float) -> None:
-        """Notes, after each step(), whether an incomplete message holds file descriptors (rule
-        R20).
+        """Notes, after each step(), whether an incomplete message holds file descriptors (rule R20).
 
         The message's timeout is suspended while the connection is not read.
         """
@@ -288,9 +281,7 @@ class SessionState(Generic[R]):
         return self.failed_late(request, outcome) if failed else None
 
     def waits_without_worker(self, request: R) -> None:
-        """Suspends the worker's timeout: the request that was pushed back now waits for a fence,
-        without the worker.
-        """
+        """Suspends the worker's timeout: the request that was pushed back now waits for a fence, without the worker."""
         if request is self._pushed_back:
             self._waits_without_worker = True
 
@@ -304,9 +295,7 @@ class SessionState(Generic[R]):
     # ---- other events --------------------------------------------------------------------------------------
 
     def check_deadlines(self, now: float) -> Decision[R] | None:
-        """Decides about deadlines at `now`: a missing hello, an incomplete message, a worker that
-        hangs (rule R15).
-        """
+        """Decides about deadlines at `now`: a missing hello, an incomplete message, a worker that hangs (rule R15)."""
         deadline = self.deadline
         if deadline is None or now < deadline:
             return None
@@ -341,8 +330,9 @@ class SessionState(Generic[R]):
         self._output_fds -= n_fds
 
     def congested(self, is_congested: bool, now: float) -> Decision[R] | None:
-        """Notes whether sending failed because too many of this user's fds are in flight, maybe
-        those of another process.
+        """Notes whether sending failed because too many of this user's fds are in flight.
+
+        They may be those of another process.
         """
         if not is_congested:
             self._congested_since = self._retry_at = None
@@ -355,8 +345,7 @@ class SessionState(Generic[R]):
         return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION_TIMEOUT:g} s")
 
     def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
-        """Refuses requests for the previous device from now on; others wait for device_opened()
-        (rule R16).
+        """Refuses requests for the previous device from now on; others wait for device_opened() (rule R16).
 
         with_worker: the worker exits with the device, once the requests in flight are complete.
         """
@@ -370,9 +359,7 @@ class SessionState(Generic[R]):
         self._is_held = False
 
     def close(self) -> tuple[list[R], object]:
-        """Closes the session; returns the requests that were not dispatched, and an outcome, for
-        the caller to drop.
-        """
+        """Closes the session; returns the requests that were not dispatched, and an outcome, for the caller to drop."""
         self.is_open = False
         left, outcome = list(self._buffered), self._finished and self._finished[0]
         self._buffered.clear()

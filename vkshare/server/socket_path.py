@@ -16,9 +16,7 @@ from vkshare.util import fd_ops
 
 
 def default_path() -> Path:
-    """Returns VKSHARE_SERVER, else vkshare-server in XDG_RUNTIME_DIR, else server in the user's own
-    folder in /tmp.
-    """
+    """Returns VKSHARE_SERVER, else vkshare-server in XDG_RUNTIME_DIR, else server in the user's own folder in /tmp."""
     configured = os.environ.get("VKSHARE_SERVER")
     if configured:
         return Path(configured)
@@ -38,9 +36,7 @@ def checked(path: str | os.PathLike[str] | None) -> Path:
 
 
 class Listener:
-    """A listening socket at a path, mode 0600. A lock file beside it excludes other servers while
-    it is open.
-    """
+    """A listening socket at a path, mode 0600. A lock file beside it excludes other servers while it is open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,9 +52,7 @@ class Listener:
             made.pop_all()
 
     def close(self) -> None:
-        """Closes the socket and removes its files. Idempotent. A forked child's copy leaves the
-        files alone.
-        """
+        """Closes the socket and removes its files. Idempotent. A forked child's copy leaves the files alone."""
         if self.sock.fileno() < 0:
             return
         if self._pid == os.getpid():
@@ -74,9 +68,7 @@ def _lock_path(path: Path) -> Path:
 
 
 def _lock(path: Path) -> int:
-    """Locks the lock file; returns its fd. Tries again if the previous owner removed the file
-    meanwhile.
-    """
+    """Locks the lock file; returns its fd. Tries again if the previous owner removed the file meanwhile."""
     name = _lock_path(path)
     while True:
         try:
@@ -101,9 +93,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove_stale(path: Path) -> None:
-    """Removes a stale socket. InvalidCallError: a process listens there, or the file is not a
-    socket.
-    """
+    """Removes a stale socket. InvalidCallError: a process listens there, or the file is not a socket."""
     try:
         status = path.lstat()
     except FileNotFoundError:

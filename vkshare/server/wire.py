@@ -1,5 +1,4 @@
-"""The wire format: a fixed header, a body in msgpack, file descriptors beside them. See
-docs/server.md.
+"""The wire format: a fixed header, a body in msgpack, file descriptors beside them. See docs/server.md.
 
 The socket is a Unix stream socket, because one write may contain several requests. The peer is
 untrusted: each number is checked before use, and each received file descriptor has an owner at
@@ -42,9 +41,7 @@ class ProtocolError(Exception):
 
 
 class LostFds(OSError):
-    """A message is complete except for its fds, which this process had no room for. The connection
-    is intact.
-    """
+    """A message is complete except for its fds, which this process had no room for. The connection is intact."""
 
     def __init__(self, of: str) -> None:
         super().__init__(
@@ -85,9 +82,7 @@ class Message:
             self.close()
 
     def body_in_memory(self) -> bytes:
-        """Returns a copy of the body in the first fd. A copy, because the sender may go on writing
-        there (rule R13).
-        """
+        """Returns a copy of the body in the first fd. A copy, because the sender may go on writing there (rule R13)."""
         if not self.fds:
             raise ProtocolError("the opcode says that the body is in memory, and no fd came")
         fd = self.fds.pop(0)
@@ -100,8 +95,9 @@ class Message:
 
 
 def _copy_of(fd: int) -> bytes:
-    """Returns the contents of a memfd. Read, not mapped, because a file that shrinks would raise
-    SIGBUS in a mapping.
+    """Returns the contents of a memfd.
+
+    Read, not mapped, because a file that shrinks would raise SIGBUS in a mapping.
     """
     status = os.fstat(fd)
     try:
@@ -154,8 +150,9 @@ class Splitter:
         return len(self._fds)
 
     def feed(self, data: bytes, fds: Sequence[int] = (), has_lost_fds: bool = False) -> list[Message]:
-        """Adds bytes and fds, which it takes over; returns the complete messages. has_lost_fds:
-        some of the fds are missing.
+        """Adds bytes and fds, which it takes over; returns the complete messages.
+
+        has_lost_fds: some of the fds are missing.
 
         Raises
         ------
@@ -169,8 +166,7 @@ class Splitter:
         return list(messages)
 
     def read(self, sock: socket.socket, flags: int = 0) -> bool:
-        """Processes one recvmsg(), or an earlier one that was interrupted; False: the peer has
-        closed its end.
+        """Processes one recvmsg(), or an earlier one that was interrupted; False: the peer has closed its end.
 
         Raises as recvmsg() and cut().
         """
@@ -273,16 +269,15 @@ def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: 
 
 
 def read_into(parts: deque[Part], sock: socket.socket, flags: int = 0, size: int = READ_SIZE) -> None:
-    """Appends a result of recvmsg(). One C call, so that no signal handler runs between reading and
-    appending.
-    """
+    """Appends a result of recvmsg(). One C call, so that no signal handler runs between reading and appending."""
     parts.extend(map(sock.recvmsg, (size,), (FD_SPACE,), (flags | socket.MSG_CMSG_CLOEXEC,)))
 
 
 def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool]:
-    """Reads once; returns the bytes, their fds, which the caller owns, and whether fds were lost
-    because this process has no room for more: the arguments of Splitter.feed(). b"": the peer has
-    closed its end.
+    """Reads once; returns the arguments of Splitter.feed().
+
+    The bytes, their fds, which the caller owns, and whether fds were lost because this process has no room for more.
+    b"": the peer has closed its end.
 
     Raises
     ------
@@ -296,9 +291,7 @@ def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool
 
 
 def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
-    """Sends as many bytes as the socket takes, the fds with the first byte; returns the number of
-    bytes.
-    """
+    """Sends as many bytes as the socket takes, the fds with the first byte; returns the number of bytes."""
     if not fds:
         return sock.send(data, flags | socket.MSG_NOSIGNAL)
     return sock.sendmsg([data], transport.rights(fds), flags | socket.MSG_NOSIGNAL)

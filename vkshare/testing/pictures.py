@@ -75,7 +75,7 @@ def _difference(got: Array, wanted: Array) -> Array:
 
 
 def _test_name() -> str:
-    """tests/test_view.py::test_y[cpu] (call) -> test_view-test_y-cpu"""
+    """Returns test_view-test_y-cpu for "tests/rules/core/test_view.py::test_y[cpu] (call)"."""
     running = os.environ.get("PYTEST_CURRENT_TEST", "picture").split(" ")[0]
     return re.sub(r"[^\w.]+", "-", Path(running).name.replace(".py", "")).strip("-")
 

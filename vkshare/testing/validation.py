@@ -40,7 +40,8 @@ FILTERS: tuple[Filter, ...] = (
         "1.3.239",
         r"must be less than value of any pending signal operation",
         # Signal a timeline 3 by a queue that also waits for 2 of it, vkDeviceWaitIdle, see the counter at 3, signal 4
-        # by the host: reported each time, never without the wait. tests/test_fence_machine.py checks the counters.
+        # by the host: reported each time, never without the wait. tests/rules/core/test_fence_machine.py checks the
+        # counters.
         why="the layer keeps a signal pending for ever where a queue waited for a value between two signals",
     ),
 )

@@ -126,6 +126,19 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> frozenset[str]:
     return found
 
 
+def instance(name: str, value: object, kind: type, called: str = "") -> None:
+    """Refuses a value of another class; `called`: the class, as users know it."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {called or kind.__name__}, not {type(value).__name__}")
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that is only as good as these."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {type(value).__name__}")
+    return value
+
+
 def text(name: str, value: Any) -> str:
     """A string that C can hold."""
     if not isinstance(value, str):

@@ -62,7 +62,23 @@ def warn_and_close(thing: Any) -> None:
         thing.close()
 
 
-class Closing:
+class Scoped:
+    """A mixin for classes with close(), which a ``with`` block calls at its end."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class Closing(Scoped):
     """A mixin for classes with close() and is_closed."""
 
     __slots__ = ()
@@ -71,17 +87,10 @@ class Closing:
 
         @property
         def is_closed(self) -> bool: ...
-        def close(self) -> None: ...
 
     def _is_lost(self) -> bool:
         """Whether the destructor has to close the object."""
         return not self.is_closed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @destructor
     def __del__(self) -> None:

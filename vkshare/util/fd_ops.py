@@ -9,8 +9,8 @@ import mmap
 import os
 from collections.abc import Iterable, Sequence
 
-from vkshare import _native
 from vkshare.errors import DescriptorError
+from vkshare.util import shared_memory
 
 NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)  # a later call may succeed
 _ROOM_FDS = 16
@@ -67,8 +67,9 @@ def duplicate_all(fds: Sequence[int]) -> tuple[int, ...]:
 
 
 def close_unless_driver_did(duplicate: int, original: int) -> None:
-    """Closes the duplicate of a refused fd, unless lavapipe 25 has closed it and another thread has
-    reused its number.
+    """Closes the duplicate of a refused fd.
+
+    Except where lavapipe 25 has closed it and another thread has reused its number.
     """
     with contextlib.suppress(OSError):
         if os.path.sameopenfile(duplicate, original):
@@ -85,11 +86,12 @@ def check_open(what: str, fd: int) -> os.stat_result:
 
 def check_page(fd: int, *, writable: bool) -> None:
     """A control page must be a memfd that cannot change its size. The C core checks the page's contents."""
-    _native.memfd_check(fd, "shared page", writable, 0)
+    shared_memory.memfd_check(fd, "shared page", writable=writable, size=0)
 
 
 def check_memory(fd: int, kind: str, size: int) -> None:
-    """An image's memory: a sealed memfd, or ("opaque_fd") an fd that a driver exported; other kinds
-    of files are refused.
+    """Refuses an image's memory that is neither a sealed memfd nor a file of the allowed kind.
+
+    The latter is an fd that a driver exported ("opaque_fd").
     """
-    _native.memory_check(fd, kind == "memfd", size)
+    shared_memory.memory_check(fd, is_memfd=kind == "memfd", size=size)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def get_include() -> str:
-    """Return the folder of the C header `vkshare.h`.
+    """Return the folder of the headers `vkshare.h`, `vkshare_vulkan.h` and `vkshare.hpp`.
 
     A compiler takes it with ``-I``; `vkshare --cflags` prints that option.
 
@@ -30,7 +30,7 @@ def cmake_dir() -> str:
 
 
 def compile_options() -> list[str]:
-    """Return the options with which a C or C++ compiler finds the header."""
+    """Return the options with which a C or C++ compiler finds the headers."""
     return [f"-I{get_include()}"]
 
 

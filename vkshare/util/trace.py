@@ -17,9 +17,10 @@ import time
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from vkshare import _native
+from vkshare.util.library_calls import ffi, lib
 
 __all__ = [
+    "KINDS",
     "NOTHING",
     "counter",
     "instant",
@@ -34,9 +35,10 @@ __all__ = [
     "tick",
 ]
 
-is_on: Final[bool] = _native.trace_is_on()
+KINDS: Final = tuple(ffi.string(name).decode() for name in lib.vks_trace_kind_names)  # by the kind of a record
+is_on: Final[bool] = lib.vks_trace_enabled()
 
-if _problem := _native.trace_problem():
+if _problem := lib.vks_trace_problem():
     logging.getLogger("vkshare.trace").warning(
         "VKSHARE_TRACE is %r, so that nothing is traced: %s; it must name a directory that can be written",
         os.environ.get("VKSHARE_TRACE"),
@@ -44,8 +46,13 @@ if _problem := _native.trace_problem():
     )
 
 _PROCESS, _THREAD, _TICK, _SPAN, _INSTANT, _COUNTER, _REQUEST = (
-    _native.TRACE_KINDS.index(name) for name in ("process", "thread", "tick", "span", "instant", "counter", "request")
+    KINDS.index(name) for name in ("process", "thread", "tick", "span", "instant", "counter", "request")
 )
+
+
+def _mark(kind: int, name: str, began: int = 0, object: int = 0, value: int = 0) -> None:
+    """Write a record that ends now and began at `began`; 0: now. No effect without tracing."""
+    lib.vks_trace_mark(kind, name.encode(), began, object, value)
 
 
 class _Span:
@@ -58,7 +65,7 @@ class _Span:
         self._began = time.monotonic_ns()
 
     def __exit__(self, *exc_info: object) -> None:
-        _native.trace_mark(self._kind, self._name, self._began, *self._numbers)
+        _mark(self._kind, self._name, self._began, *self._numbers)
 
 
 class _Nothing:
@@ -85,25 +92,25 @@ def span(name: str, object: int = 0, value: int = 0) -> AbstractContextManager[N
 def span_since(name: str, began_ns: int, object: int = 0, value: int = 0) -> None:
     """A span that ends now and began at a time.monotonic_ns(); spans of one thread must lie within each other."""
     if is_on:
-        _native.trace_mark(_SPAN, name, began_ns, object, value)
+        _mark(_SPAN, name, began_ns, object, value)
 
 
 def instant(name: str, object: int = 0, value: int = 0) -> None:
     """Record an instant event."""
     if is_on:
-        _native.trace_mark(_INSTANT, name, 0, object, value)
+        _mark(_INSTANT, name, 0, object, value)
 
 
 def counter(name: str, value: int) -> None:
     """Record a value of a counter, which is drawn as a track of its own."""
     if is_on:
-        _native.trace_mark(_COUNTER, name, 0, 0, value)
+        _mark(_COUNTER, name, 0, 0, value)
 
 
 def tick(display: str, id: int, time_ns: int) -> None:
     """Record a tick of a display. vkshare.vsync records its own ticks."""
     if is_on:
-        _native.trace_mark(_TICK, display, 0, id, time_ns)
+        _mark(_TICK, display, 0, id, time_ns)
 
 
 def request(name: str, asker: int, sequence: int) -> AbstractContextManager[None]:
@@ -114,13 +121,13 @@ def request(name: str, asker: int, sequence: int) -> AbstractContextManager[None
 def name_process(name: str) -> None:
     """Name the process's tracks, beside its command line and pid."""
     if is_on:
-        _native.trace_mark(_PROCESS, name)
+        _mark(_PROCESS, name)
 
 
 def name_thread(name: str) -> None:
     """Name the calling thread's track. Threads of `threading` are named already."""
     if is_on:
-        _native.trace_mark(_THREAD, name, 0, threading.get_native_id())
+        _mark(_THREAD, name, 0, threading.get_native_id())
 
 
 # ---- names that Python keeps to itself -------------------------------------------------------------------------------
@@ -142,7 +149,7 @@ def tell_names() -> None:
         return
     for thread in threading.enumerate():
         if thread is not threading.main_thread() and thread.native_id is not None:
-            _native.trace_mark(_THREAD, thread.name, 0, thread.native_id)
+            _mark(_THREAD, thread.name, 0, thread.native_id)
     if threading.getprofile() is None:
         threading.setprofile(_first_event)
     if "multiprocessing.process" in sys.modules:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 from typing import Self
 
-from vkshare import _native
 from vkshare.errors import DescriptorError
 from vkshare.ipc.descriptors import Descriptor
 from vkshare.util import fd_ops
+from vkshare.vsync.bridge_end import BridgeEnd
+from vkshare.vsync.display_core import DisplayCore
 
 
 class VsyncDescriptor(Descriptor):
-    """A bridge's descriptor for one other process: ``Display(source=descriptor)`` follows the
-    bridge there.
+    """A bridge's descriptor for one other process: ``Display(source=descriptor)`` follows the bridge there.
 
     Carries one page of shared memory (one fd).
     """
@@ -26,11 +26,12 @@ class VsyncDescriptor(Descriptor):
         """Creates a descriptor; takes over `page`."""
         return cls(cls._body.pack(0), [page])
 
-    def _open_end(self, display: _native.Display) -> _native.BridgeEnd:
-        """Has the display follow the bridge until the returned object is freed. DescriptorError:
-        the page is not valid.
+    def _open_end(self, display: DisplayCore) -> BridgeEnd:
+        """Has the display follow the bridge until the returned object is freed.
+
+        DescriptorError: the page is not valid.
         """
-        end = _native.BridgeEnd(display, self._unused_fds()[0])
+        end = BridgeEnd(display, self._unused_fds()[0])
         self._used = True
         return end
 

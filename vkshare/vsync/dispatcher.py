@@ -1,18 +1,20 @@
-"""Delivery of ticks: a dispatcher for each window, with an observer for each consumer (Silk's
-VsyncDispatcher).
-"""
+"""Delivery of ticks: a dispatcher for each window, with an observer for each consumer (Silk's VsyncDispatcher)."""
 
 from __future__ import annotations
 
 import threading
 
-from vkshare import _native
+from vkshare.util import library_calls
 from vkshare.util.closing import NativeClosing
+from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 from vkshare.vsync.display import Display
+from vkshare.vsync.display_core import DisplayCore
 from vkshare.vsync.tick import Tick, from_native
 
+_TICK, _COUNT = map(ffi.typeof, ("vks_tick *", "uint64_t *"))
 
-class VsyncDispatcher(NativeClosing, _native.Dispatcher):
+
+class VsyncDispatcher(NativeClosing, LibraryObject):
     """A window's ticks, from one display at a time, with ids that only grow. Thread-safe.
 
     Any two of its ticks are at least half an interval apart, also over moves, stops and changes of
@@ -21,7 +23,7 @@ class VsyncDispatcher(NativeClosing, _native.Dispatcher):
 
     def __init__(self, display: Display) -> None:
         """ClosedError: the display was closed."""
-        super().__init__(_core_of(display))
+        self._make("vks_dispatcher", "VsyncDispatcher", lib.vks_dispatcher_create, _core_of(display)._pointer)
         self._display = display
         self._moving = threading.Lock()
         self._closed = False
@@ -44,13 +46,11 @@ class VsyncDispatcher(NativeClosing, _native.Dispatcher):
         """
         core = _core_of(display)
         with self._moving:
-            self._move(core)
+            check(lib.vks_dispatcher_move(self._pointer, core._pointer), "VsyncDispatcher.move")
             self._display = display
 
     def observe(self) -> Observer:
-        """Returns a new observer, which attends from now on. ClosedError: the dispatcher or its
-        display is closed.
-        """
+        """Returns a new observer, which attends from now on. ClosedError: the dispatcher or its display is closed."""
         observer = Observer(self)
         try:
             observer.attend()
@@ -59,13 +59,15 @@ class VsyncDispatcher(NativeClosing, _native.Dispatcher):
             raise
         return observer
 
+    def _close(self) -> None:
+        lib.vks_dispatcher_close(self._pointer)
+
     def __repr__(self) -> str:
         return f"<vkshare.vsync.VsyncDispatcher on {self._display!r}{' closed' if self._closed else ''}>"
 
 
-class Observer(NativeClosing, _native.Observer):
-    """A consumer of a window's ticks, which takes them on its own thread. Created by
-    VsyncDispatcher.observe().
+class Observer(NativeClosing, LibraryObject):
+    """A consumer of a window's ticks, which takes them on its own thread. Created by VsyncDispatcher.observe().
 
     The display's thread only stores the newest tick: a slow consumer delays no other, and gets the
     newest tick with the number of ticks that it missed. Thread-safe: if two threads wait, one of
@@ -76,7 +78,9 @@ class Observer(NativeClosing, _native.Observer):
     """
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
-        super().__init__(dispatcher)
+        if not isinstance(dispatcher, VsyncDispatcher):
+            raise TypeError(f"dispatcher must be a VsyncDispatcher, not {type(dispatcher).__name__} ({dispatcher!r})")
+        self._make("vks_observer", "Observer", lib.vks_observer_create, dispatcher._pointer, ffi.NULL)
         self._dispatcher = dispatcher
         self._closed = False
 
@@ -86,8 +90,7 @@ class Observer(NativeClosing, _native.Observer):
 
     def take(self) -> Tick | None:
         """Returns the newest tick, if it was not taken yet. ClosedError: as wait()."""
-        fields = self._wait(0)
-        return None if fields is None else from_native(fields)
+        return self._take(0)
 
     def wait(self, timeout: float | None = None) -> Tick:
         """Waits for the newest tick.
@@ -99,16 +102,53 @@ class Observer(NativeClosing, _native.Observer):
         ClosedError
             The observer, its dispatcher or its display is closed, before or during the wait.
         """
-        fields = self._wait(timeout)
-        if fields is None:
+        tick = self._take(timeout)
+        if tick is None:
             raise TimeoutError(f"Observer.wait: no tick within {timeout} s")
-        return from_native(fields)
+        return tick
+
+    def attend(self) -> None:
+        """Starts or resumes delivery.
+
+        Idempotent. The first observer of a display gets the last tick at once, flagged MISSED, if that is
+        younger than an interval. ClosedError.
+        """
+        check(lib.vks_observer_attend(self._pointer), "Observer.attend")
+
+    def rest(self) -> None:
+        """Stops delivery: after it returns no tick arrives, and a posted one that was not taken is removed.
+
+        Idempotent, also after a close. A display without observers sleeps.
+        """
+        check(lib.vks_observer_rest(self._pointer), "Observer.rest")
+
+    def fileno(self) -> int:
+        """Returns an eventfd that is readable while there is a tick to take, for select and poll.
+
+        The observer owns it. ClosedError.
+        """
+        out = ffi.new("int *")
+        check(lib.vks_observer_fd(self._pointer, out), "Observer.fileno")
+        fd: int = out[0]
+        return fd
+
+    def _take(self, timeout: float | None) -> Tick | None:
+        """Returns the newest tick, or None if the timeout has passed."""
+        pointer, tick, missed = self._pointer, ffi.new(_TICK), ffi.new(_COUNT)
+        status = library_calls.wait(lambda until: lib.vks_observer_wait(pointer, until, tick, missed), timeout)
+        if status == library_calls.TIMEOUT:
+            return None
+        check(status, "Observer.wait")
+        return from_native(tick, missed[0])
+
+    def _close(self) -> None:
+        lib.vks_observer_close(self._pointer)
 
     def __repr__(self) -> str:
         return f"<vkshare.vsync.Observer of {self._dispatcher!r}{' closed' if self._closed else ''}>"
 
 
-def _core_of(display: Display) -> _native.Display:
+def _core_of(display: Display) -> DisplayCore:
     if not isinstance(display, Display):
         raise TypeError(f"display must be a vkshare.vsync.Display, not {type(display).__name__}")
     return display._core

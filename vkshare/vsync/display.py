@@ -6,14 +6,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from vkshare import _native
 from vkshare.util import trace
 from vkshare.util.closing import Closing
 from vkshare.util.forks import OwnLock
+from vkshare.vsync.bridge_end import BridgeEnd
 from vkshare.vsync.descriptor import VsyncDescriptor
+from vkshare.vsync.display_core import DisplayCore
 from vkshare.vsync.source_monitor import SourceMonitor
 from vkshare.vsync.sources import VsyncSource
-from vkshare.vsync.tick import seconds
+from vkshare.vsync.tick import KINDS, seconds
 
 _USUAL = Fraction(1, 60)  # the interval if none is known (rule V1)
 _LARGEST_NUMERATOR, _LARGEST_DENOMINATOR = 2**64 - 1, 2**32 - 1  # the C core's
@@ -53,7 +54,8 @@ class Display(Closing):
         interval: Fraction | float | None = None,
         source: VsyncSource | VsyncDescriptor | None = None,
     ) -> None:
-        """
+        """Start the display's thread.
+
         Parameters
         ----------
         name
@@ -72,11 +74,11 @@ class Display(Closing):
         if interval is None and isinstance(source, VsyncSource):
             interval = source.interval
         trace.tell_names()
-        self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
+        self._core = DisplayCore(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
         self._changing = OwnLock(self)  # guards the attributes below
         self._monitor: SourceMonitor | None = None
-        self._bridge: _native.BridgeEnd | None = None
+        self._bridge: BridgeEnd | None = None
         self._closed = False
         if source is not None:
             try:
@@ -109,36 +111,32 @@ class Display(Closing):
 
     @property
     def source_error(self) -> Exception | None:
-        """Why the source is not used any more (it was lost, or could not be started); only the
-        timer ticks then.
-        """
+        """Why the source is not used any more (it was lost, or could not be started); only the timer ticks then."""
         monitor = self._monitor
         return monitor.error if monitor is not None else None
 
     def statistics(self) -> DisplayStatistics:
         """A snapshot of the counters."""
-        counters = self._core._counters()
+        counters = self._core.counters()
         return DisplayStatistics(
-            ticks=counters["ticks"],
-            hardware=counters["hardware"],
-            skipped=counters["skipped"],
-            discontinuities=counters["breaks"],
-            wakeups=counters["wakeups"],
-            late=counters["late"] * 1e-9,
-            latest=counters["latest"] * 1e-9,
-            observing=counters["observing"],
-            kind=counters["kind"],
-            interval=seconds(counters["numerator"], counters["denominator"]),
-            is_estimated=counters["is_estimated"],
+            ticks=counters.ticks,
+            hardware=counters.hardware,
+            skipped=counters.skipped,
+            discontinuities=counters.breaks,
+            wakeups=counters.wakeups,
+            late=counters.late * 1e-9,
+            latest=counters.latest * 1e-9,
+            observing=counters.observing,
+            kind=KINDS[counters.kind],
+            interval=seconds(counters.interval.numerator, counters.interval.denominator),
+            is_estimated=counters.is_estimated,
         )
 
     # ---- changes -----------------------------------------------------------------------------------------
 
     def set_interval(self, interval: Fraction | float) -> None:
-        """Sets the interval. The pending tick stays as it is; the one after it has the new
-        interval. ClosedError.
-        """
-        self._core._set_interval(*_nanoseconds(interval), False)
+        """Sets the interval. The pending tick stays as it is; the one after it has the new interval. ClosedError."""
+        self._core.set_interval(*_nanoseconds(interval), False)
 
     def set_source(self, source: VsyncSource | VsyncDescriptor | None) -> None:
         """Changes the source of ticks: all dispatchers stay, no tick is doubled and none is lost.
@@ -154,14 +152,14 @@ class Display(Closing):
         """
         _check_source(source)
         monitor: SourceMonitor | None = None
-        bridge: _native.BridgeEnd | None = None
+        bridge: BridgeEnd | None = None
         with self._changing:
             if isinstance(source, VsyncDescriptor):
                 bridge = source._open_end(self._core)
             elif source is not None:
                 monitor = SourceMonitor(self._core, source)
             else:
-                self._core._listen("software")
+                self._core.listen("software")
             # ended only now, so that a failure above changes nothing
             before, old_bridge = self._monitor, self._bridge
             self._monitor, self._bridge = monitor, bridge
@@ -180,13 +178,12 @@ class Display(Closing):
         return self._closed
 
     def close(self) -> None:
-        """Ends the thread: observers' waits raise ClosedError, and no tick is delivered any more.
-        Idempotent.
+        """Ends the thread: observers' waits raise ClosedError, and no tick is delivered any more. Idempotent.
 
         Callbacks of ticks may call it, and several threads at once.
         """
         self._closed = True
-        self._core._shutdown()
+        self._core.shutdown()
         # a forked child: a thread of the parent may have held the lock
         if not self._changing.is_here:
             return

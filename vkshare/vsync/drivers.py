@@ -16,16 +16,18 @@ Driver = Callable[[Tick], object]
 
 
 class Observer(Protocol):
-    """The part of Observer that a refresh timer uses. Thread-safe; rest() and attend() are
-    idempotent and never wait.
+    """The part of Observer that a refresh timer uses.
+
+    Thread-safe; rest() and attend() are idempotent and never wait.
     """
 
     @property
     def is_closed(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> Tick:
-        """Returns the newest tick since attend(), once; none while resting. TimeoutError;
-        ClosedError once it is closed.
+        """Returns the newest tick since attend(), once; none while resting.
+
+        TimeoutError; ClosedError once it is closed.
         """
         ...
 
@@ -86,9 +88,7 @@ class Drivers:
 
     @property
     def stopped(self) -> int:
-        """The number of drivers that have been inactive for so long that they are not called any
-        more.
-        """
+        """The number of drivers that have been inactive for so long that they are not called any more."""
         return self._schedule.stopped
 
     @property
@@ -115,9 +115,7 @@ class Drivers:
                 raise
 
     def remove(self, driver: Driver) -> None:
-        """Removes a driver; returns once no call of it runs any more, unless called within a
-        driver.
-        """
+        """Removes a driver; returns once no call of it runs any more, unless called within a driver."""
         with self.changed:
             if driver in self._entries:
                 self._drop(self._entries[driver])
@@ -152,9 +150,7 @@ class Drivers:
     # ---- from the thread that turns the timer
 
     def begin_wait(self, end: int | None) -> float | None:
-        """Begins a wait; returns its timeout in seconds, at most until `end` (ns); None: no
-        timeout.
-        """
+        """Begins a wait; returns its timeout in seconds, at most until `end` (ns); None: no timeout."""
         with self.changed:
             self.check()
             now, deadline = self._clock(), self._schedule.deadline
@@ -170,9 +166,7 @@ class Drivers:
             self._is_waiting = self._wake_requested = False
 
     def take(self) -> tuple[list[Entry], set[Entry]]:
-        """Returns the drivers that need this tick, in the order of add(), and the set of the
-        inactive ones among them.
-        """
+        """Returns the drivers that need this tick, in the order of add(), and the inactive ones."""
         with self.changed:
             due = self._schedule.take(self._clock())
             self._is_due = False
@@ -180,8 +174,9 @@ class Drivers:
 
     @contextlib.contextmanager
     def calling(self) -> Iterator[None]:
-        """Marks this thread as inside drivers. After the block no driver counts as running, even
-        after Ctrl-C between lines.
+        """Marks this thread as inside drivers.
+
+        After the block no driver counts as running, even after Ctrl-C between lines.
         """
         depth = getattr(_inside, "depth", 0)
         _inside.depth = depth + 1

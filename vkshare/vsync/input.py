@@ -1,5 +1,4 @@
-"""The queue of input events that wait for a tick, and the resampling of pointer positions (rule
-V15).
+"""The queue of input events that wait for a tick, and the resampling of pointer positions (rule V15).
 
 The resampling is that of Android's InputConsumer and Chromium's LinearResampling: the pointer's
 position a few milliseconds before the frame, interpolated between the two samples around that time,
@@ -47,8 +46,7 @@ class Sample(NamedTuple):
 
 
 class Resampler:
-    """Interpolates a pointer's position between its samples, or a little beyond them. Pure; not
-    thread-safe.
+    """Interpolates a pointer's position between its samples, or a little beyond them. Pure; not thread-safe.
 
     Keeps the samples around the times of at(): a few, as long as these times grow.
     """
@@ -106,9 +104,7 @@ class Resampler:
 
 
 def _add(samples: list[Sample] | deque[Sample], sample: Sample) -> None:
-    """Appends a sample; replaces the newest one if that is closer than CLOSEST to the one before
-    it.
-    """
+    """Appends a sample; replaces the newest one if that is closer than CLOSEST to the one before it."""
     if len(samples) > 1 and samples[-1].time - samples[-2].time < CLOSEST:
         samples[-1] = sample
     else:
@@ -142,8 +138,7 @@ class _Waiting:
 
 
 class InputQueue:
-    """Passes events from the thread that polls a window to the thread that composites it.
-    Thread-safe.
+    """Passes events from the thread that polls a window to the thread that composites it. Thread-safe.
 
     ``post()`` events as ``Window.poll()`` returns them, and notify the scheduler
     (``input_arrived()``); at a tick, ``take(tick.vsync_time)`` returns the events posted before it.
@@ -181,8 +176,9 @@ class InputQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the next tick has nothing to take. False also while the pointer's newest sample
-        was not returned yet.
+        """Whether the next tick has nothing to take.
+
+        False also while the pointer's newest sample was not returned yet.
         """
         with self._lock:
             return not self._waiting and self._interpolated_move is None
@@ -217,8 +213,7 @@ class InputQueue:
             self._posted += 1
 
     def take(self, vsync_time: int | None = None) -> list[Event]:
-        """Returns the events posted before `vsync_time` (ns; None: all), oldest first, and the
-        events merged with them.
+        """Returns the events posted before `vsync_time` (ns; None: all), oldest first, and the events merged with them.
 
         With resampling, a move that is the last event gets the position and time of LATENCY before
         the tick; ``is_idle`` is then False until the pointer's newest position was returned, which
@@ -274,9 +269,7 @@ class InputQueue:
         entry.since = min(entry.since, time)  # due when the oldest of them is due
 
     def _take_waiting(self, vsync_time: int | None) -> list[_Waiting]:
-        """Removes and returns all events up to the last one that is due, so that none overtakes
-        another.
-        """
+        """Removes and returns all events up to the last one that is due, so that none overtakes another."""
         count = len(self._waiting)
         if vsync_time is not None:
             due = (index for index in reversed(range(count)) if self._waiting[index].since < vsync_time)
@@ -301,8 +294,9 @@ class InputQueue:
         return events
 
     def _move(self, event: Event, resampler: Resampler, vsync_time: int | None, *, is_new: bool) -> list[Event]:
-        """Returns the pointer's move for the frame of `vsync_time`, or for None at its newest
-        sample; nothing if unchanged.
+        """Returns the pointer's move for the frame of `vsync_time`; nothing if it is unchanged.
+
+        None stands for the time of the newest sample.
         """
         newest = resampler.newest
         if newest is None:

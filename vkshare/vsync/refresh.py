@@ -1,5 +1,4 @@
-"""Refresh timers: call many drivers at each tick, on the thread that turns the timer (rules V3 to
-V5).
+"""Refresh timers: call many drivers at each tick, on the thread that turns the timer (rules V3 to V5).
 
 The model is Firefox's RefreshDriverTimer, with its two kinds in one object: active drivers are
 called at every tick, inactive ones (of hidden windows) after a second, then ever more rarely, and
@@ -114,8 +113,9 @@ class RefreshTimer(Closing):
         self._drivers.remove(driver)
 
     def set_active(self, driver: Driver, active: bool) -> None:
-        """Calls the driver at every tick, or throttled; a driver that is inactive already starts
-        again at the first interval.
+        """Calls the driver at every tick, or throttled.
+
+        A driver that is inactive already starts again at the first interval.
 
         Raises
         ------
@@ -164,9 +164,7 @@ class RefreshTimer(Closing):
             return None
 
     async def turn_async(self, timeout: float | None = None) -> Tick | None:
-        """Does the same as turn(), without blocking the running loop. A wait that is cancelled
-        takes no tick.
-        """
+        """Does the same as turn(), without blocking the running loop. A wait that is cancelled takes no tick."""
         end = self._end_of(timeout)
         with self._turning():
             while not self._cannot_wait(end):
@@ -180,8 +178,7 @@ class RefreshTimer(Closing):
             return None
 
     def run(self, until: Callable[[], object] | None = None) -> None:
-        """Turns until `until()`, called before each turn, is true, no driver is left, or the timer
-        is closed.
+        """Turns until `until()`, called before each turn, is true, no driver is left, or the timer is closed.
 
         An error of turn() ends it; it may be called again.
         """
@@ -258,9 +255,7 @@ class RefreshTimer(Closing):
         return end is None and not self._drivers
 
     def _ends_turn(self, tick: Tick | None, end: int | None) -> bool:
-        """Returns whether the turn has ended: drivers were called at the tick, or there is no tick
-        and no time left.
-        """
+        """Returns whether the turn has ended: drivers were called at the tick, or there is no tick and no time left."""
         if tick is not None:
             return self._call_drivers(tick)
         return end is not None and self._clock() >= end

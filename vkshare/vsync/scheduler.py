@@ -113,17 +113,14 @@ class CompositorScheduler:
     # ---- events
 
     def request(self) -> Decision:
-        """Requests a composite at the next tick, because the screen should change. Several requests
-        count as one.
-        """
+        """Requests a composite at the next tick, because the screen should change. Several requests count as one."""
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
         self._is_needed = True
         return self._begin()
 
     def force(self, now: int) -> Decision:
-        """Composites without waiting for a tick: the window was resized, or is uncovered. Fulfils a
-        pending request.
+        """Composites without waiting for a tick: the window was resized, or is uncovered. Fulfils a pending request.
 
         While a composite is unfinished it becomes a request (V16). In both cases ticks count as
         used (V7), because a long resize must not switch the source on and off.
@@ -137,9 +134,7 @@ class CompositorScheduler:
         return self._composite(now)
 
     def input_arrived(self) -> Decision:
-        """Notes that an event was posted. Begins observing if idle, so that the next tick handles
-        the event (V15).
-        """
+        """Notes that an event was posted. Begins observing if idle, so that the next tick handles the event (V15)."""
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
         self._has_input = True
@@ -150,8 +145,9 @@ class CompositorScheduler:
         self._has_input = False
 
     def tick(self, tick: Tick, now: int) -> Decision:
-        """Decides about a tick that was taken at `now`. With input, the action is INPUT, and
-        input_handled() decides next.
+        """Decides about a tick that was taken at `now`.
+
+        With input, the action is INPUT, and input_handled() decides next.
         """
         self._drop_open()
         skip = self._skip(tick)
@@ -163,8 +159,7 @@ class CompositorScheduler:
         return self._decide(tick, now, had_input=False)
 
     def input_handled(self, now: int, *, is_idle: bool) -> Decision:
-        """Decides after the events posted before the last tick were handled; `is_idle`: none wait
-        for the next tick.
+        """Decides after the events posted before the last tick were handled; `is_idle`: none wait for the next tick.
 
         Raises
         ------

@@ -7,31 +7,33 @@ import logging
 import sys
 import threading
 
-from vkshare import _native
 from vkshare.errors import ClosedError
+from vkshare.vsync.display_core import DisplayCore
 from vkshare.vsync.sources import VsyncSource
 
 _log = logging.getLogger("vkshare.vsync")
 
 
 class SourceMonitor:
-    """Starts and stops one source for a display, until the display takes another or closes. Holds
-    no reference to the Display, so that an unclosed one warns.
+    """Starts and stops one source for a display, until the display takes another or closes.
+
+    Holds no reference to the Display, so that an unclosed one warns.
 
     Its thread sleeps in C until observing begins or ends.
     """
 
-    def __init__(self, display: _native.Display, source: VsyncSource) -> None:
+    def __init__(self, display: DisplayCore, source: VsyncSource) -> None:
         self.source = source
         self.error: Exception | None = None  # why the source is not used any more
         self._display = display
         # the display ignores earlier sources from now on
-        self._number = display._listen(source.kind)
+        self._number = display.listen(source.kind)
         self._thread = threading.Thread(target=self._run, name="vkshare-source", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread, after the previous monitor has ended, because both may use the same
-        source. RuntimeError: no thread can be started.
+        """Starts the thread, after the previous monitor has ended, because both may use the same source.
+
+        RuntimeError: no thread can be started.
         """
         try:
             self._thread.start()
@@ -40,11 +42,11 @@ class SourceMonitor:
             raise
 
     def join(self) -> None:
-        """Waits for the thread, after the display took another source or closed: the source is
-        stopped when this returns.
+        """Waits for the thread, after the display took another source or closed.
 
-        A monitor that was not started will not use its source. Does not wait on the source's own
-        thread, nor while the interpreter exits, because other Python threads do not run any more.
+        The source is stopped when this returns. A monitor that was not started will not use its
+        source. Does not wait on the source's own thread, nor while the interpreter exits, because
+        other Python threads do not run any more.
         """
         if sys.is_finalizing():
             return
@@ -55,7 +57,7 @@ class SourceMonitor:
     def _run(self) -> None:
         with contextlib.suppress(ClosedError):
             while self.error is None:
-                self._display._wait_wanted(self._number, True)
+                self._display.wait_wanted(self._number, True)
                 self._listen()
 
     def _listen(self) -> None:
@@ -67,13 +69,13 @@ class SourceMonitor:
             self._lost(error)
             return
         try:
-            self._display._wait_wanted(self._number, False)
+            self._display.wait_wanted(self._number, False)
         finally:
             self.source.stop()
 
     def _report(self, time: int) -> None:
         with contextlib.suppress(ClosedError):
-            self._display._heard(self._number, time)
+            self._display.report(self._number, time)
 
     def _lost(self, error: Exception) -> None:
         self.error = error

@@ -1,6 +1,4 @@
-"""The trial of a source: receives its ticks for a moment, and judges by their times whether it
-ticks like a display.
-"""
+"""The trial of a source: receives its ticks for a moment, and judges by their times whether it ticks like a display."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ class Trial:
 
 
 def try_source(source: VsyncSource, seconds: float = SECONDS) -> Trial:
-    """Runs a stopped source for a while and judges it; if it works, ``source.interval`` is the
-    trial's interval.
+    """Runs a stopped source for a while and judges it; if it works, ``source.interval`` is the trial's interval.
 
     Blocks for `seconds` (above 0, up to 60), or less if the source is lost meanwhile.
 
@@ -160,9 +157,7 @@ class _Grid:
 
 
 def _counted(counts: Sequence[int | None]) -> list[int]:
-    """Returns the steps by the display's own count; empty if it has none, or the count does not
-    grow.
-    """
+    """Returns the steps by the display's own count; empty if it has none, or the count does not grow."""
     known = [count for count in counts if count is not None]
     if len(known) < len(counts) or any(b <= a for a, b in pairwise(known)):
         return []
@@ -170,8 +165,9 @@ def _counted(counts: Sequence[int | None]) -> list[int]:
 
 
 def _steps(times: Sequence[int], interval: float) -> list[int]:
-    """Returns the steps by the times alone. Follows their phase, so that a late tick hardly affects
-    later ones. Two ticks may have the same step.
+    """Returns the steps by the times alone.
+
+    Follows their phase, so that a late tick hardly affects later ones. Two ticks may have the same step.
     """
     place = float(times[0])
     steps = [0]
@@ -184,9 +180,7 @@ def _steps(times: Sequence[int], interval: float) -> list[int]:
 
 
 def _slope(steps: Sequence[int], times: Sequence[int], rough: float) -> tuple[float, float]:
-    """Returns the interval, the median of slopes over half of the series (robust against late
-    ticks), and its error.
-    """
+    """Returns the interval, the median of slopes over half of the series (robust against late ticks), and its error."""
     half = len(times) // 2
     pairs: list[Any] = list(zip(steps, times, strict=True))
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(pairs, pairs[half:], strict=False) if b[0] > a[0]]

@@ -53,8 +53,7 @@ def choose(
     name: str | None = None,
     seconds: float = SECONDS,
 ) -> VsyncSource | None:
-    """Returns the best source of vertical blanks that works, stopped; None: none works, so use the
-    software timer.
+    """Returns the best source of vertical blanks that works, stopped; None: none works, so use the software timer.
 
     Blocks for `seconds` for each kind that can be tried.
 
@@ -92,9 +91,7 @@ def choose(
 
 
 def survey(seconds: float = SECONDS) -> list[Attempt]:
-    """Tries each kind on the X server that DISPLAY names; returns the results. Takes half a second
-    at most.
-    """
+    """Tries each kind on the X server that DISPLAY names; returns the results. Takes half a second at most."""
     found: list[Attempt] = []
 
     def try_all() -> None:
@@ -113,9 +110,7 @@ def survey(seconds: float = SECONDS) -> list[Attempt]:
 
 
 def forced(name: str | None = None) -> str:
-    """Returns one of NAMES: `name`, else VKSHARE_VSYNC, else "auto". ValueError: it is not a known
-    name.
-    """
+    """Returns one of NAMES: `name`, else VKSHARE_VSYNC, else "auto". ValueError: it is not a known name."""
     if name is not None:
         return arguments.choice("name", name, NAMES)
     return arguments.choice(VARIABLE, os.environ.get(VARIABLE) or "auto", NAMES)
@@ -140,9 +135,7 @@ def _use_named(kind: str, make: Callable[[], VsyncSource], seconds: float) -> Vs
 def _attempts(
     factories: dict[str, Callable[[], VsyncSource]], seconds: float
 ) -> Iterator[tuple[VsyncSource | None, Attempt]]:
-    """Tries each kind in turn; yields its source, open and stopped, for the caller to close, or
-    None if unavailable.
-    """
+    """Tries each kind in turn; yields its source, open and stopped, for the caller to close, or None if unavailable."""
     for kind, make in factories.items():
         try:
             source = make()

@@ -1,5 +1,6 @@
-"""The throttle of inactive drivers (of hidden windows): they are called ever more rarely, and
-finally not at all. Pure.
+"""The throttle of inactive drivers (of hidden windows): they are called ever more rarely, and finally not at all.
+
+Pure.
 """
 
 from __future__ import annotations

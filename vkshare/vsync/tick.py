@@ -5,17 +5,16 @@ from __future__ import annotations
 import enum
 import functools
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
-
-NativeTick: TypeAlias = tuple[int, int, int, int, int, int, str, int, int]  # as _native.Observer._wait() returns it
+from typing import Any, NamedTuple
 
 KINDS = ("software", "x11-present", "present-wait", "display-control", "present-timing")  # vks_tick_kind
 
 
 class TickFlags(enum.IntFlag):
-    """MISSED: it came before its observer did. ESTIMATED: the interval is unknown, and taken to be
-    1/60 s. DISCONTINUITY: more than eight intervals went by without a tick (a suspended machine, a
-    stopped process).
+    """MISSED: it came before its observer did.
+
+    ESTIMATED: the interval is unknown, and taken to be 1/60 s. DISCONTINUITY: more than eight intervals went
+    by without a tick (a suspended machine, a stopped process).
     """
 
     MISSED = 1
@@ -24,9 +23,7 @@ class TickFlags(enum.IntFlag):
 
 
 class Tick(NamedTuple):
-    """A display's vertical blank, as delivered to one window (the model is Silk's VsyncEvent).
-    Immutable.
-    """
+    """A display's vertical blank, as delivered to one window (the model is Silk's VsyncEvent). Immutable."""
 
     display: int
     """Display.number of the display."""
@@ -56,8 +53,16 @@ def seconds(numerator: int, denominator: int) -> Fraction:
     return Fraction(numerator, denominator * 10**9)
 
 
-def from_native(fields: NativeTick) -> Tick:
-    """Converts a tick of the C core."""
-    display, number, vsync_time, output_time, numerator, denominator, kind, flags, missed = fields
-    interval = seconds(numerator, denominator)
-    return Tick(display, number, vsync_time, output_time, interval, kind, TickFlags(flags), missed)
+def from_native(tick: Any, missed: int) -> Tick:
+    """Converts a vks_tick."""
+    interval = tick.interval
+    return Tick(
+        tick.display,
+        tick.id,
+        tick.time,
+        tick.output,
+        seconds(interval.numerator, interval.denominator),
+        KINDS[tick.kind],
+        TickFlags(tick.flags),
+        missed,
+    )

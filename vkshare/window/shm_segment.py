@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
+
+from vkshare.util.closing import Scoped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +28,7 @@ class Token:
         return f"<Token of request {self._sequence}{', done' if self._is_done else ''}>"
 
 
-class Segment:
+class Segment(Scoped):
     """A surface's memory as the window's server knows it. Made by :meth:`ShmWindow.attach`, ends with its window."""
 
     __slots__ = ("_id", "_pixels", "_staging", "_window", "size")
@@ -52,12 +54,6 @@ class Segment:
         """Lets the server forget it, once what was shown of it has been read. May be repeated."""
         self._window._detach(self)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "shared" if self.is_shared else "copied"
         return f"<Segment of {self.size} bytes, {state}>"
@@ -71,7 +67,7 @@ def rows_of(pixels: memoryview | None, width: int, height: int, stride: int) -> 
 
 
 def swap_red_and_blue(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
-    """rgba to bgra: bytes reversed, then turned by one. Words at a time it is twice as fast as byte by byte."""
+    """Turns rgba into bgra: bytes reversed, then turned by one. Words at a time it is twice as fast as byte by byte."""
     import numpy as np
 
     swapped = np.empty((_BLOCK, source.shape[1]), np.uint32)

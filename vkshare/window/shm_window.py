@@ -13,29 +13,19 @@ import os
 import select
 import struct
 import time
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _native, formats
+from vkshare import formats
 from vkshare.backends.base import ImageSpec
 from vkshare.backends.cpu import memory
 from vkshare.backends.host_memory import ROW_ALIGNMENT, map_pages
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
-from vkshare.util import arguments
-from vkshare.util.closing import Closing
+from vkshare.util import arguments, shared_memory
 from vkshare.window import x11_visual
 from vkshare.window.shm_segment import Segment, Token, rows_of, swap_red_and_blue
-from vkshare.window.x11_connection import (
-    BAD_DRAWABLE,
-    BAD_MATCH,
-    BAD_WINDOW,
-    SLICE,
-    Event,
-    X11Connection,
-    XError,
-)
+from vkshare.window.watched_window import WatchedWindow
+from vkshare.window.x11_connection import BAD_MATCH, SLICE, XError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,17 +41,7 @@ _Z_PIXMAP = 2
 _ALL_PLANES = 0xFFFFFFFF
 _STRUCTURE_NOTIFY = 1 << 17
 _EVENT_MASK = 1 << 11  # CWEventMask
-_DESTROY_NOTIFY = 17
 _CLOSE_TIMEOUT = 1.0  # seconds that close() gives the server to finish reading
-
-
-def unsupported_on_wayland() -> UnsupportedError:
-    """Return the error for a Wayland window on the CPU backend."""
-    return UnsupportedError(
-        "showing CPU windows on Wayland",
-        "pictures in memory are shown by X11's MIT-SHM, and GLFW draws nothing itself",
-        "run under Xwayland (DISPLAY set, PYGLFW_LIBRARY_VARIANT=x11), or open a device on the Vulkan backend",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +55,7 @@ class ShmWindowStatistics:
     copied_bytes: int  # sent or converted because it could not
 
 
-class ShmWindow(Closing):
+class ShmWindow(WatchedWindow):
     """An X11 window, of any creator, as a place to show pictures from memory. Thread-safe.
 
     It has a connection of its own to the X server; the window itself is neither owned nor ended.
@@ -99,24 +79,9 @@ class ShmWindow(Closing):
     """
 
     def __init__(self, display_name: str | None, window_id: int, *, shared_memory: bool | None = None) -> None:
-        self._is_closed = True  # for __del__, until there is something to close
-        self._pid = os.getpid()
-        if display_name is not None:
-            display_name = arguments.text("display_name", display_name)
-        elif not os.environ.get("DISPLAY"):
-            if os.environ.get("WAYLAND_DISPLAY"):
-                raise unsupported_on_wayland()
-            raise UnsupportedError(
-                "showing CPU windows", "DISPLAY is not set", "start an X server, or use vks.Headless"
-            )
-        self.window_id = arguments.integer("window_id", window_id, 1, 2**32 - 1)
-        self._loss: str | None = None
-        self._pending: deque[Token] = deque()
+        super().__init__(display_name, window_id)
         self._segments: set[Segment] = set()
         self._shown = self._copied = 0
-        self._completion = -1  # the number of MIT-SHM's event
-        self._x = X11Connection(display_name)
-        self._lock = self._x.lock
         try:
             with self._losing():
                 self.depth = x11_visual.depth_of(self._x, self.window_id)
@@ -151,14 +116,6 @@ class ShmWindow(Closing):
         self._drain()
         self._check_found()
 
-    def geometry(self) -> tuple[int, int]:
-        """The window's (width, height), asked of the server."""
-        with self._using():
-            cookie = self._x.core.GetGeometry(self.window_id)
-        with self._losing():
-            width, height = struct.unpack_from("=HH", self._x.reply(cookie), 16)
-        return width, height
-
     # ---- segments ----------------------------------------------------------------------------------------------------
 
     def attach(self, fd: int, size: int) -> Segment:
@@ -181,7 +138,7 @@ class ShmWindow(Closing):
         fd = arguments.integer("fd", fd, -(2**31), 2**31 - 1)
         size = arguments.integer("size", size, 1, 2**32 - 1)  # offsets are 32 bits in MIT-SHM
         with self._using():
-            _native.memfd_check(fd, "picture", False, size)
+            shared_memory.memfd_check(fd, "picture", writable=False, size=size)
             pixels = memoryview(map_pages(fd, size, writable=False))
             segment = Segment(self, pixels, self._attach(fd))
             self._segments.add(segment)
@@ -348,8 +305,9 @@ class ShmWindow(Closing):
             image.destroy()  # `pixels` keeps the memory
 
     def capture(self) -> np.ndarray[Any, Any]:
-        """Return the pixels that the window shows on the server now, as (H, W, 4) bytes: blue, green, red,
-        alpha (255 if it has none).
+        """Return the pixels that the window shows on the server now, as (H, W, 4) bytes.
+
+        Blue, green, red, alpha (255 if it has none).
 
         Raises
         ------
@@ -408,87 +366,7 @@ class ShmWindow(Closing):
                 raise TimeoutError(f"the X server has not read the picture within {limit} s")
             self._x.poll(select.POLLIN, left)
 
-    def _drain(self) -> None:
-        """Takes up what the server has said. Called with the lock."""
-        try:
-            while (event := self._x.next_event()) is not None:
-                if isinstance(event, XError):
-                    self._lose(f"the X server refused a picture: {event}")
-                elif not event.is_sent:
-                    self._take(event)
-        except SurfaceLostError as error:
-            self._lose(str(error))
-
-    def _take(self, event: Event) -> None:
-        if event.kind == _DESTROY_NOTIFY and struct.unpack_from("=I", event.packet, 8) == (self.window_id,):
-            self._lose(f"window 0x{self.window_id:x} was destroyed")
-        elif event.kind == self._completion:
-            # The server works in order: with this picture, all that were shown before are read.
-            for count, token in enumerate(self._pending, 1):
-                if token._sequence & 0xFFFF == event.sequence:
-                    for _ in range(count):
-                        self._pending.popleft()._is_done = True
-                    break
-
     # ---- the end -----------------------------------------------------------------------------------------------------
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the window or the X server is gone: nothing can be shown any more. Never waits."""
-        self._refuse_in_forked_child()
-        with self._lock:
-            if not self._is_closed:
-                self._drain()
-            return self._loss is not None
-
-    def _lose(self, why: str) -> None:
-        if self._loss is None:
-            self._loss = why
-            _log.info("%s", why)
-
-    def _check_found(self) -> None:
-        if self._loss is not None:
-            raise SurfaceLostError(self._loss)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ClosedError("the ShmWindow was closed")
-
-    @contextlib.contextmanager
-    def _using(self) -> Iterator[None]:
-        """Round each public call: the lock, and the errors of a window that is closed, lost or in a forked child."""
-        self._refuse_in_forked_child()
-        with self._lock, self._losing():
-            self._check_open()
-            self._drain()
-            self._check_found()
-            yield
-
-    @contextlib.contextmanager
-    def _losing(self) -> Iterator[None]:
-        """Turns the errors that mean a lost window into SurfaceLostError."""
-        try:
-            yield
-        except XError as error:
-            if error.code not in (BAD_WINDOW, BAD_DRAWABLE):
-                raise
-            self._lose(f"there is no window 0x{self.window_id:x}: {error}")
-            self._check_found()
-        except SurfaceLostError as error:
-            self._lose(str(error))
-            raise
-
-    def _refuse_in_forked_child(self) -> None:
-        if self._pid != os.getpid():
-            raise InvalidCallError(
-                f"this ShmWindow was opened by process {self._pid}, before os.fork(): its connection to the X server "
-                "is that process's; open another here"
-            )
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether close() was called."""
-        return self._is_closed
 
     def close(self) -> None:
         """Disconnects, and closes all segments. Gives the server a second to read what was shown. May be repeated."""
@@ -511,10 +389,6 @@ class ShmWindow(Closing):
             return ShmWindowStatistics(
                 self._shown, len(self._pending), len(self._segments), self._can_share, self._copied
             )
-
-    def _is_lost(self) -> bool:
-        # In a forked child the connection is the parent's: even a disconnect would end it there.
-        return not self._is_closed and self._pid == os.getpid()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "lost" if self._loss else "shared" if self._can_share else "copying"

@@ -10,11 +10,11 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol
 
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.util import arguments
-from vkshare.util.closing import destructor
+from vkshare.util.closing import Scoped, destructor
 from vkshare.window import glfw_connection
 from vkshare.window.events import Collector, Event
 
@@ -49,7 +49,7 @@ class WindowStatistics:
     dependents: int  # swapchains and the like that are open on it
 
 
-class Window:
+class Window(Scoped):
     """A window on the screen.
 
     Main thread only, except for the properties, which any thread may read: they tell what the last ``poll()`` saw.
@@ -76,6 +76,12 @@ class Window:
         Called in a process that was forked from one with windows.
     SurfaceLostError
         The window system went away meanwhile.
+
+    Examples
+    --------
+    >>> with vks.Window(640, 480, "example") as window:  # doctest: +SKIP
+    ...     while not window.should_close:
+    ...         events = window.poll(1 / 60)
     """
 
     def __init__(
@@ -84,7 +90,7 @@ class Window:
         self._is_closed = True  # for __del__, until there is something to close
         width, height = _side("width", width), _side("height", height)
         self._title = arguments.text("title", title)
-        resizable, visible = _flag("resizable", resizable), _flag("visible", visible)
+        resizable, visible = arguments.flag("resizable", resizable), arguments.flag("visible", visible)
         glfw_connection.refuse_other_threads("vks.Window")
         self._connection = connection = glfw_connection.connect()
         made = connection.create(width, height, self._title, resizable, visible)
@@ -192,7 +198,7 @@ class Window:
     # ---- what one does with it
 
     def poll(self, timeout: float | None = 0) -> list[Event]:
-        """The events since the last call, oldest first, after bringing the properties up to date.
+        """Returns the events since the last call, oldest first, after bringing the properties up to date.
 
         Events of all windows are received, and each window keeps its own for its own ``poll()``.
 
@@ -222,9 +228,14 @@ class Window:
             self._connection.wait(left)
 
     def resize(self, width: int, height: int) -> None:
-        """Asks for another size, in window units, 1 to 32767. The window manager may refuse; poll() tells.
+        """Asks for another size. The window manager may refuse; poll() tells.
 
         Where the window has its size at once, the next frame that its swapchains acquire has it too.
+
+        Parameters
+        ----------
+        width, height
+            Window units, 1 to 32767.
         """
         width, height = _side("width", width), _side("height", height)
         self._enter("Window.resize()")
@@ -254,7 +265,7 @@ class Window:
         self._connection.destroy(self._handle)
 
     def statistics(self) -> WindowStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         state = self._state
         return WindowStatistics(
             self._polls,
@@ -321,12 +332,6 @@ class Window:
         if time.monotonic() >= self._connection.fine_until:
             self._connection.check()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
     @destructor
     def __del__(self) -> None:
         try:
@@ -357,8 +362,10 @@ class Window:
 
 
 class _State:
-    """The state that GLFW's callbacks of one window update. They refer to it, not to the Window, so that the Window can
-    be collected."""
+    """The state that GLFW's callbacks of one window update.
+
+    They refer to it, not to the Window, so that the Window can be collected.
+    """
 
     def __init__(self, glfw: Any, window: Any, dependents: weakref.WeakSet[Dependent]) -> None:
         self._glfw = glfw
@@ -479,9 +486,3 @@ def _key_names(glfw: Any) -> dict[int, str]:
 
 def _side(name: str, value: Any) -> int:
     return arguments.integer(name, value, 1, LARGEST)
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {type(value).__name__}")
-    return value

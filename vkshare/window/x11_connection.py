@@ -120,7 +120,7 @@ class X11Connection:
             return True, same.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
 
     def _refusal(self, error: Exception) -> Exception:
-        """xcffib raises one exception for all causes; only the text distinguishes them."""
+        """Returns the error for an exception of xcffib, of which only the text distinguishes the causes."""
         reasons = self._xcffib.ConnectionException.REASONS
         name = f"display_name is {self.display_name!r}"
         if error.args[:1] == (reasons[_PARSE_ERROR],):
@@ -139,7 +139,7 @@ class X11Connection:
 
     @property
     def can_send_fds(self) -> bool:
-        """Whether libxcb is new enough, and the socket local. (On others xcb would close the connection over it.)"""
+        """Whether libxcb is new enough, and the socket local. On others xcb would close the connection over it."""
         return self.is_local and hasattr(ctypes.CDLL(self._xcffib.soname), "xcb_send_request_with_fds")
 
     @property

@@ -30,7 +30,7 @@ class CpuBackend:
         return _memory.open_memory(spec, memory)
 
     def compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
-        commands.device._set_recorder(_native.Recorder(subpixel_bits=self.adapter.capabilities.subpixel_bits))
+        commands.device._set_recorder(None, self.adapter.capabilities.subpixel_bits)
 
     def refuse_feature(self, spec: ImageSpec, feature: int, *, is_blit: bool) -> NoReturn:
         raise AssertionError("the rasteriser has every feature")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import mmap
 import os
 
-from vkshare import _native
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.drawing import Drawable
 from vkshare.errors import UnsupportedError
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, shared_memory
 
 
 class CpuImage:
@@ -27,9 +27,7 @@ class CpuImage:
         self._fd = fd
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last of them.
         self._pixels: memoryview | None = memoryview(mapping)
-        self.drawable = _native.Drawable(
-            width=spec.width, height=spec.height, format=spec.format.code, usage=spec.usage_bits
-        )
+        self.drawable = Drawable(width=spec.width, height=spec.height, format=spec.format.code, usage=spec.usage_bits)
 
     def pixels(self) -> memoryview | None:
         return self._pixels
@@ -55,10 +53,10 @@ def create(spec: ImageSpec) -> CpuImage:
         This process may not call memfd_create().
     """
     stride, size = host_memory.layout(spec)
-    fd = _native.memfd_create("vkshare:surface", size)
+    fd = shared_memory.memfd_create("vkshare:surface", size)
     try:
         mapping = host_memory.map_pages(fd, size)
-        _native.memory_reserve(mapping, fd)
+        shared_memory.memory_reserve(mapping, fd)
     except BaseException:
         os.close(fd)
         raise

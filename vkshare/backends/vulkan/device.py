@@ -84,7 +84,7 @@ class VulkanBackend:
             if self._pipelines is None:
                 self._pipelines = Pipelines(self.context)
             if missing is None:
-                commands.device._set_recorder(self._pipelines.recorder)
+                self._pipelines.recorder.give_to(commands.device)
             else:
                 self._pipelines.register(*missing)
 
@@ -104,10 +104,9 @@ class VulkanBackend:
         return presentation.headless_surface(self.context)
 
     def glfw_surface(self, window: int, pace: int) -> WindowSurface:
-        """Make the VkSurfaceKHR of a GLFW window, given the address of its GLFWwindow; `pace` is its refresh
-        period in ns.
+        """Make the VkSurfaceKHR of a GLFW window, given the address of its GLFWwindow.
 
-        UnsupportedError.
+        `pace` is its refresh period in ns. UnsupportedError.
         """
         return presentation.glfw_surface(self.context, window, pace)
 

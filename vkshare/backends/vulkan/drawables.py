@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from vkshare import _native
 from vkshare.backends.base import ImageSpec
+from vkshare.backends.drawing import Drawable
 from vkshare.backends.vulkan.api import VK, address
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.physical import PhysicalDevice
@@ -24,9 +24,9 @@ def drawable(
     *,
     is_mappable: bool = False,
     is_presentable: bool = False,
-) -> _native.Drawable:
+) -> Drawable:
     """The Drawable of a VkImage with those VkImageViews (None: it has none)."""
-    return _native.Drawable(
+    return Drawable(
         width=spec.width,
         height=spec.height,
         format=spec.format.code,

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from vkshare import _native
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, drawables, sealed, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
@@ -22,7 +21,7 @@ from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import ClosedError, UnsupportedError, VulkanError
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, shared_memory
 
 
 class VulkanImage:
@@ -41,7 +40,7 @@ class VulkanImage:
         self.handle: Any = None  # VkImage
         self.view: Any = None  # VkImageView, None where the usage needs none
         self.raw_view: Any = None  # of a -srgb image: its codes as they are stored; else the view itself
-        self.drawable: Any = None  # _native.Drawable, once it is bound
+        self.drawable: Any = None  # the Drawable, once it is bound
         self.needs: Any = None  # VkMemoryRequirements
         self.is_dedicated = False
         self._memory: DeviceMemory | None = None
@@ -257,7 +256,7 @@ class VulkanImage:
                 fd_ops.close_unless_driver_did(fd, kept)
                 raise
             if is_software:
-                _native.memory_replace(kept, memory.fd, 0, self._pages_at)
+                shared_memory.memory_replace(kept, memory.fd, 0, self._pages_at)
         finally:
             fd_ops.close_all({kept, memory.fd})
 
@@ -331,7 +330,7 @@ class VulkanImage:
 
 def _check_memfd() -> None:
     """OSError, UnsupportedError: this process can make no memfd now, for which drivers have other words."""
-    os.close(_native.memfd_create("vkshare:trial", 1))
+    os.close(shared_memory.memfd_create("vkshare:trial", 1))
 
 
 def create_image(context: Context, spec: ImageSpec) -> VulkanImage:

@@ -12,7 +12,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _native
+from vkshare.backends.drawing import Recorder
 from vkshare.backends.vulkan.api import NULL, VK, Struct, ffi, make_into, new
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Objects:
         self.context = context
         self._then = then or _nothing
         self._ends: list[Iterator[None]] = []  # in the order of making
+        self._recorder: Recorder | None = None  # its end needs it
         self._last: list[Iterator[None]] = []  # of memory, which goes after what is bound to it
         context.note(self)
 
@@ -73,9 +74,10 @@ class Objects:
         """Has an fd closed with the objects."""
         self._ends.append(map(os.close, (fd,)))
 
-    def close_recorder_with(self, recorder: _native.Recorder) -> None:
+    def close_recorder_with(self, recorder: Recorder) -> None:
         """Has a Recorder closed with the objects."""
-        self._ends.append(map(_native.Recorder.close, (recorder,)))
+        self._recorder = recorder
+        self._ends.append(recorder.end())
 
     def destroy(self) -> None:
         """Destroys all, the newest first, memory last. Nothing runs on them. Idempotent; an interrupted one goes on."""

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vkshare import _native
+from vkshare.backends.drawing import Recorder
 from vkshare.backends.vulkan.api import NULL, VK, Struct, address, new
 from vkshare.backends.vulkan.colours import srgb_tables
 from vkshare.backends.vulkan.context import Context
@@ -100,14 +100,14 @@ class Pipelines:
         memory.map()[: len(numbers)] = numbers
         self.recorder = self._make_recorder()
 
-    def _make_recorder(self) -> _native.Recorder:
+    def _make_recorder(self) -> Recorder:
         context = self._context
         transfer = context.transfer_family
         flags = context.physical.memory_types
         masks = tuple(
             sum(1 << i for i, has in enumerate(flags) if has & wanted == wanted) for wanted in mappable_flags()
         )
-        recorder = _native.Recorder(
+        recorder = Recorder(
             get_device_proc_addr=address(context.physical.vk.pointer("vkGetDeviceProcAddr")),
             device=address(context.device),
             family=context.queue_family,

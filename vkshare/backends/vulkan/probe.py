@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from vkshare import _native
 from vkshare.backends import host_memory
 from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, support, timelines
@@ -23,7 +22,7 @@ from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.formats import FORMATS, get
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, shared_memory
 
 DEFAULT_USAGE = frozenset({"render", "sample", "copy"})
 _SIZE = 32  # pixels along an edge of the trial image
@@ -130,7 +129,7 @@ def _host_memory_opens(context: Context) -> bool:
     spec = _spec("rgba8unorm", "linear")
     stride = 4 * _SIZE
     _, size = host_memory.layout(spec)
-    fd = _native.memfd_create("vkshare:trial", size)
+    fd = shared_memory.memfd_create("vkshare:trial", size)
     try:
         with mmap.mmap(fd, size) as pages:
             pages[: stride * _SIZE] = bytes(reversed(_PIXEL)) * _SIZE * _SIZE

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 
-from vkshare import _native
 from vkshare.errors import UnsupportedError
+from vkshare.util import shared_memory
 
 _LARGEST_HEADER = 1 << 16  # bytes before the pixels; lavapipe has one page of them, SwiftShader has none
 
@@ -34,7 +34,7 @@ def make(own: int, address: int) -> tuple[int, int]:
     fd, offset
         A memfd laid out as the driver's file, the caller's, and where in it the memory begins.
     """
-    fd = _native.memfd_create("vkshare:surface", os.fstat(own).st_size)
+    fd = shared_memory.memfd_create("vkshare:surface", os.fstat(own).st_size)
     try:
         offset = adopt(own, address, fd)
         os.pwrite(fd, os.pread(own, offset, 0), 0)  # the header: for importers other than vkshare
@@ -54,7 +54,7 @@ def adopt(own: int, address: int, fd: int) -> int:
     UnsupportedError
         This driver does not map the file that it exports.
     """
-    offset = _native.memory_replace(own, fd, address, 0)
+    offset = shared_memory.memory_replace(own, fd, address, 0)
     if offset > _LARGEST_HEADER:
         raise UnsupportedError("image memory", f"the driver's memory begins {offset} bytes into its file")
     return offset

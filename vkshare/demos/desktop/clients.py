@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import itertools
 import json
 import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
@@ -19,13 +18,13 @@ from PIL import Image
 
 import vkshare
 from vkshare.compositor import Desktop
+from vkshare.demos import process
 from vkshare.demos.desktop import pictures
 from vkshare.demos.desktop.drawing import canvas, number_by, number_on
 from vkshare.demos.desktop.places import DRIFT, NAMES, Desk, Picture
 from vkshare.demos.painter import Painter
-from vkshare.errors import ClosedError, RemoteLostError, VkshareError
+from vkshare.errors import ClosedError, RemoteLostError
 
-_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 _TURN = 8.0  # seconds of the cube's revolution
 _SLOW = 0.5  # seconds that the slow one takes for a frame
 _LEG = 2.5  # seconds that the drifter takes from one place to the next
@@ -232,29 +231,17 @@ def crash(guest: Guest) -> None:
 
 
 def main() -> NoReturn:
-    """Exit status 0 when the compositor closed the window, or is gone; 1 after an error that was
-    reported to the parent.
+    """Return exit status 0 when the compositor closed the window, or is gone.
+
+    1: an error that was reported to the parent.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
     invitation, status = Invitation.from_json(sys.argv[1]), int(sys.argv[2])  # a pipe: JSON lines to the parent
-    end_with_parent(invitation.parent)
+    process.end_with_parent(invitation.parent)
     program: Callable[[Guest], None] = globals()[invitation.name]
-    told: dict[str, str] = {}
-    try:
-        program(Guest(invitation))
-    except (ClosedError, RemoteLostError, ConnectionError):
-        pass
-    except (VkshareError, OSError, ValueError) as error:
-        told = {"failed": f"{type(error).__name__}: {error}"}
-    except Exception as error:
-        told = {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
-    if told:
-        os.write(status, json.dumps(told).encode() + b"\n")
-    sys.exit(1 if told else 0)
 
+    def work() -> None:
+        with contextlib.suppress(ClosedError, RemoteLostError, ConnectionError):
+            program(Guest(invitation))
 
-def end_with_parent(parent: int) -> None:
-    """SIGTERM when the parent dies, however it dies."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:  # it died before that
-        sys.exit(128 + signal.SIGTERM)
+    sys.exit(process.run(status, work))

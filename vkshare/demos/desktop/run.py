@@ -20,6 +20,7 @@ from vkshare.demos.desktop.places import NAMES, SEATS, Desk
 from vkshare.demos.desktop.report import Report
 from vkshare.demos.desktop.screen import Screen
 from vkshare.demos.shared import DemoError
+from vkshare.util.closing import Scoped
 
 _SCREEN = "from vkshare.demos.desktop.screen import main; main()"
 _CLIENT = "from vkshare.demos.desktop.clients import main; main()"
@@ -70,7 +71,7 @@ def _apart(options: Options, path: str, clients: Clients, signals: Signals) -> d
     return screen.done
 
 
-class Clients:
+class Clients(Scoped):
     """The eight processes."""
 
     def __init__(self, options: Options, path: str) -> None:
@@ -130,12 +131,6 @@ class Clients:
             child.wait(_ENDING)
             child.close()
         self._processes.clear()
-
-    def __enter__(self) -> Clients:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def _started(name: str, entry: str, *arguments: str) -> Child:

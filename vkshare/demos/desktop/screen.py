@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import vkshare
 from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
-from vkshare.demos import pictures
+from vkshare.demos import pictures, process
 from vkshare.demos.desktop.census import Census
-from vkshare.demos.desktop.clients import end_with_parent
 from vkshare.demos.desktop.options import Options
 from vkshare.demos.desktop.panel import Panel
 from vkshare.demos.desktop.places import NAMES, Desk
 from vkshare.demos.desktop.wallpaper import Wallpaper
 from vkshare.demos.stage import rgba
-from vkshare.errors import VkshareError
+from vkshare.util.closing import Scoped
 
 if TYPE_CHECKING:
     from vkshare.window.events import Event
@@ -34,7 +30,7 @@ _STARTING = 60.0  # seconds in which every client must have been shown
 _SWITCH_INTERVAL = 0.0005  # seconds: docs/server.md, "Python's lock"
 
 
-class Screen:
+class Screen(Scoped):
     """Hosts the clients, and watches what becomes of them. Made, run and closed on the main thread."""
 
     def __init__(self, options: Options, path: str) -> None:
@@ -140,32 +136,16 @@ class Screen:
         """Idempotent."""
         self._made.close()
 
-    def __enter__(self) -> Screen:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
 
 def main() -> NoReturn:
     """The process's main function: JSON lines to the parent have its address, and at the end all results."""
     options, path, parent, status = Options.from_json(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    end_with_parent(parent)
-    try:
+    process.end_with_parent(parent)
+
+    def work() -> None:
         with Signals() as signals, Screen(options, path) as screen:
-            _tell(status, ready=screen.adapter.uuid.hex())
+            process.tell(status, ready=screen.adapter.uuid.hex())
             screen.run(signals)
-            _tell(status, done=screen.report())
-    except BrokenPipeError:
-        sys.exit(1)  # the parent is gone
-    except (VkshareError, OSError, ValueError) as error:
-        _tell(status, failed=f"{type(error).__name__}: {error}")
-        sys.exit(1)
-    except Exception as error:
-        _tell(status, failed=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
-        sys.exit(1)
-    sys.exit(0)
+            process.tell(status, done=screen.report())
 
-
-def _tell(status: int, **message: Any) -> None:
-    os.write(status, json.dumps(message).encode() + b"\n")
+    sys.exit(process.run(status, work))

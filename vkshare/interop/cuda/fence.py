@@ -17,7 +17,7 @@ from vkshare.interop.cuda.opened import Opened
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
-    from vkshare._native import CudaTimeline
+    from vkshare.interop.cuda.timeline import CudaTimeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,7 @@ def open_fence(fence: Fence) -> CUDAFence:
     CUDAError
         The driver refused.
     """
-    if not isinstance(fence, Fence):
-        raise TypeError(f"fence must be a vkshare.Fence, not {type(fence).__name__}")
+    arguments.instance("fence", fence, Fence, "vkshare.Fence")
     return CUDAFence(fence)
 
 

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _native
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
+from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.util import fd_ops
 from vkshare.util.closing import destructor
 
@@ -207,7 +207,7 @@ def found_at(address: int) -> ImportedMemory | None:
     return _buffers.get(address)
 
 
-def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.CudaTimeline]:
+def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, CudaTimeline]:
     """The surface's memory and its timeline semaphore, in CUDA.
 
     Raises
@@ -231,7 +231,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.C
         return memory, import_timeline(gpu, semaphore)
 
 
-def import_timeline(gpu: GPU, fd: int) -> _native.CudaTimeline:
+def import_timeline(gpu: GPU, fd: int) -> CudaTimeline:
     """Takes over the fd, whatever comes of it."""
     driver = bindings()
     described = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
@@ -240,15 +240,13 @@ def import_timeline(gpu: GPU, fd: int) -> _native.CudaTimeline:
     with _closed_unless_taken(fd), gpu.current():
         semaphore = call("cuImportExternalSemaphore", described)
     try:
-        return _native.CudaTimeline(int(semaphore), gpu.context)
-    except BaseException as error:
+        return CudaTimeline(int(semaphore), gpu.context)
+    except BaseException:
         free(gpu, [("cuDestroyExternalSemaphore", semaphore)])
-        if isinstance(error, OSError):
-            raise UnsupportedError("CUDA", str(error), "install a newer driver") from None
         raise
 
 
-def destroy_timeline(gpu: GPU, timeline: _native.CudaTimeline) -> bool:
+def destroy_timeline(gpu: GPU, timeline: CudaTimeline) -> bool:
     """Once what streams wait for or signal has come. Idempotent. False: it never will, for CUDA died."""
     semaphore = timeline.detach()  # first: no other thread gives a stream more of it
     return not semaphore or free(gpu, [("cuDestroyExternalSemaphore", bindings().CUexternalSemaphore(semaphore))])

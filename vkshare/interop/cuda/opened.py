@@ -6,22 +6,22 @@ import contextlib
 import os
 import threading
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU
 from vkshare.interop.cuda.memory import destroy_timeline
-from vkshare.util.closing import destructor, warn_and_close
+from vkshare.util.closing import Scoped, destructor, warn_and_close
 
 if TYPE_CHECKING:
-    from vkshare._native import CudaTimeline
     from vkshare.core.device import Device
     from vkshare.core.fence import Fence
     from vkshare.core.surface import Surface
+    from vkshare.interop.cuda.timeline import CudaTimeline
 
 
-class Opened:
+class Opened(Scoped):
     """The base of CUDASurface and CUDAFence."""
 
     _thing: ClassVar[str]  # "surface" or "fence", for errors
@@ -59,12 +59,6 @@ class Opened:
             return
         if not destroy_timeline(self._gpu, timeline):
             self._lose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @destructor
     def __del__(self) -> None:

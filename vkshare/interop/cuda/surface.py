@@ -16,7 +16,7 @@ from vkshare.interop.cuda.view import CUDABlock, CUDAView
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
-    from vkshare._native import CudaTimeline
+    from vkshare.interop.cuda.timeline import CudaTimeline
 
 _LARGEST_KEY = 2**64 - 1
 
@@ -50,8 +50,7 @@ def open(surface: Surface) -> CUDASurface:
     CUDAError
         The driver refused.
     """
-    if not isinstance(surface, Surface):
-        raise TypeError(f"surface must be a vkshare.Surface, not {type(surface).__name__}")
+    arguments.instance("surface", surface, Surface, "vkshare.Surface")
     return CUDASurface(surface)
 
 

@@ -158,7 +158,7 @@ class GL:
         return f"OpenGL context of {self.renderer} (version {self.version})"
 
     def integer(self, name: int) -> int:
-        """glGetIntegerv of one number."""
+        """Returns one number of glGetIntegerv."""
         value = c_int()
         self.glGetIntegerv(name, value)
         return value.value

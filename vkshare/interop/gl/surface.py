@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
@@ -17,7 +17,7 @@ from vkshare.interop.gl.formats import FORMATS, GLFormat
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
 from vkshare.interop.gl.view import GLBlock, GLView
 from vkshare.util import arguments
-from vkshare.util.closing import destructor, warn_and_close
+from vkshare.util.closing import Scoped, destructor, warn_and_close
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -59,12 +59,11 @@ def open(surface: Surface) -> GLSurface:
     GLError
         The driver refused.
     """
-    if not isinstance(surface, Surface):
-        raise TypeError(f"surface must be a vkshare.Surface, not {type(surface).__name__}")
+    arguments.instance("surface", surface, Surface, "vkshare.Surface")
     return GLSurface(surface)
 
 
-class GLSurface:
+class GLSurface(Scoped):
     """A surface in one OpenGL context. Made by vkshare.interop.gl.open().
 
     Belongs to its context: access() and the views work in the thread where that is current. close() works anywhere.
@@ -234,12 +233,6 @@ class GLSurface:
             delete()
         elif not (self._context.api == "EGL" and egl.with_context(self._display, self._context.handle, delete)):
             _log.info("%s was closed while its %s was not current: its texture ends with that", self, self._context)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @destructor
     def __del__(self) -> None:

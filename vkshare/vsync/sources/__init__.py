@@ -1,6 +1,4 @@
-"""Sources of hardware ticks. Each source reports the measured time of every tick, and interpolates
-none.
-"""
+"""Sources of hardware ticks. Each source reports the measured time of every tick, and interpolates none."""
 
 from __future__ import annotations
 

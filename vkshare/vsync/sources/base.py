@@ -58,7 +58,8 @@ class VsyncSource(Closing, ABC):
 
     @property
     def interval(self) -> Fraction | None:
-        """Seconds between ticks: as measured by a trial, else as reported by the window system;
+        """Seconds between ticks: as measured by a trial, else as reported by the window system.
+
         None if both are unknown.
         """
         return self._measured_interval or self._reported_interval
@@ -138,8 +139,7 @@ class VsyncSource(Closing, ABC):
                 raise
 
     def stop(self) -> None:
-        """Stops it. Idempotent. When it has returned, `heard` is not called any more, and no thread
-        wakes up.
+        """Stops it. Idempotent. When it has returned, `heard` is not called any more, and no thread wakes up.
 
         Waits for a call of `heard` in progress, so hold no lock that `heard` takes. Called within
         `heard` or `lost` it does not wait; the thread then ends when the callback has returned.

@@ -27,8 +27,7 @@ class Area(NamedTuple):
 
 
 def interval_of(x: X11Connection, window_id: int) -> Fraction | None:
-    """Returns the refresh interval, in seconds, of the monitor that shows most of the window; None
-    if it is unknown.
+    """Returns the refresh interval, in seconds, of the monitor that shows most of the window; None if it is unknown.
 
     XError: there is no such window.
     """
@@ -45,16 +44,13 @@ def interval_of(x: X11Connection, window_id: int) -> Fraction | None:
 
 
 def choose_interval(area: Area, places: list[tuple[Area, int]], modes: dict[int, Fraction]) -> Fraction | None:
-    """Returns the interval of the monitor that shows most of `area`; `places` are the monitors'
-    areas and modes.
-    """
+    """Returns the interval of the monitor that shows most of `area`; `places` are the monitors' areas and modes."""
     shown = [(area.common(place), -index, modes.get(mode)) for index, (place, mode) in enumerate(places) if mode]
     return max(shown)[2] if shown else None
 
 
 def parse_resources(reply: bytes) -> tuple[dict[int, Fraction], tuple[int, ...], int]:
-    """Returns intervals by mode, the ids of the controllers (CRTCs), and the time stamp for
-    requests about them.
+    """Returns intervals by mode, the ids of the controllers (CRTCs), and the time stamp for requests about them.
 
     `reply`: GetScreenResourcesCurrent's. A mode without timings, as virtual servers have, is left out.
     """
@@ -74,9 +70,7 @@ def parse_resources(reply: bytes) -> tuple[dict[int, Fraction], tuple[int, ...],
 
 
 def parse_controller(reply: bytes) -> tuple[Area, int]:
-    """Returns a controller's area of the root window, and its mode; 0: it is off. `reply`:
-    GetCrtcInfo's.
-    """
+    """Returns a controller's area of the root window, and its mode; 0: it is off. `reply`: GetCrtcInfo's."""
     x, y, width, height, mode = struct.unpack_from("=hhHHI", reply, 12)
     return Area(x, y, width, height), mode
 

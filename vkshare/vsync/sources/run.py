@@ -25,9 +25,7 @@ LossCallback = Callable[[Exception], object]
 
 
 class Run:
-    """Any thread can end a run, also its own callback. `changed` is its source's condition, and
-    guards all fields.
-    """
+    """Any thread can end a run, also its own callback. `changed` is its source's condition, and guards all fields."""
 
     def __init__(
         self, heard: TickCallback, lost: LossCallback | None, before: Run | None, changed: threading.Condition
@@ -64,6 +62,7 @@ class Run:
 
     def await_previous(self) -> bool:
         """Waits until the previous run, if it was stopped within its own callback, has left that.
+
         False: this run is over.
 
         The callback may stop this run, and wait for it, so the wait ends with either event.

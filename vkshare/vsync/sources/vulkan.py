@@ -1,5 +1,4 @@
-"""Sources of vertical blanks from Vulkan: VK_KHR_present_wait, VK_EXT_display_control,
-VK_EXT_present_timing.
+"""Sources of vertical blanks from Vulkan: VK_KHR_present_wait, VK_EXT_display_control, VK_EXT_present_timing.
 
 They need an engine's device that was created with the extension (``Device.from_handles``), because
 vkshare's own devices enable none of the three. The time of a tick is the time at which the driver's
@@ -62,8 +61,9 @@ class PresentWaitSource(VsyncSource):
         self._pending = 0
 
     def presented(self, present_id: int) -> None:
-        """Notes that vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing. From
-        any thread; never blocks.
+        """Notes that vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing.
+
+        From any thread; never blocks.
         """
         present_id = arguments.integer("present_id", present_id, 1, 2**64 - 1)
         with self._changed:
@@ -84,9 +84,7 @@ class PresentWaitSource(VsyncSource):
         return Blank(time.monotonic_ns())
 
     def _take_present(self, run: Run) -> int:
-        """Returns the next present's id; 0 if it gives no tick, because it completed at an unknown
-        time.
-        """
+        """Returns the next present's id; 0 if it gives no tick, because it completed at an unknown time."""
         with self._changed:
             self._changed.wait_for(lambda: self._presents or run.is_over)
             if run.is_over:
@@ -167,8 +165,7 @@ class DisplayControlSource(VsyncSource):
 
 
 class PresentTimingSource(VsyncSource):
-    """The times at which presents were shown, as stamped by the driver (VK_EXT_present_timing). Not
-    available yet.
+    """The times at which presents were shown, as stamped by the driver (VK_EXT_present_timing). Not available yet.
 
     Raises
     ------

@@ -42,9 +42,7 @@ class DisplayEventCalls:
 
 
 def present_wait(device: Device, swapchain: int) -> PresentWaitCalls:
-    """Returns vkWaitForPresentKHR for one VkSwapchainKHR. UnsupportedError: the device was created
-    without it.
-    """
+    """Returns vkWaitForPresentKHR for one VkSwapchainKHR. UnsupportedError: the device was created without it."""
     context = _context(device, "present-wait")
     from vkshare.backends.vulkan.api import VK, handle
 
@@ -58,9 +56,7 @@ def present_wait(device: Device, swapchain: int) -> PresentWaitCalls:
 
 
 def display_events(device: Device, display: int) -> DisplayEventCalls:
-    """Returns vkRegisterDisplayEventEXT for one VkDisplayKHR. UnsupportedError: the device was
-    created without it.
-    """
+    """Returns vkRegisterDisplayEventEXT for one VkDisplayKHR. UnsupportedError: the device was created without it."""
     context = _context(device, "display-control")
     from vkshare.backends.vulkan.api import VK, handle, new
 
@@ -88,9 +84,7 @@ def refuse_present_timing(device: Device) -> UnsupportedError:
 
 
 def _only_interval(context: Context, display: Any) -> Fraction | None:
-    """Returns the interval if all modes of the display have the same one, because no call returns
-    the current mode.
-    """
+    """Returns the interval if all modes of the display have the same one, because no call returns the current mode."""
     physical = context.physical
     modes = physical.vk.list("vkGetDisplayModePropertiesKHR", physical.handle, display)
     rates = {int(mode.parameters.refreshRate) for mode in modes}  # in mHz

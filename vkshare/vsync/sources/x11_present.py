@@ -1,6 +1,4 @@
-"""X11's Present extension as a source: requests an event for each vertical blank
-(PresentNotifyMSC).
-"""
+"""X11's Present extension as a source: requests an event for each vertical blank (PresentNotifyMSC)."""
 
 from __future__ import annotations
 
@@ -85,8 +83,7 @@ class MscRequests:
 
 
 class X11PresentSource(VsyncSource):
-    """The vertical blanks of the monitor that an X11 window is on, as the X server reports them
-    (Present 1.0).
+    """The vertical blanks of the monitor that an X11 window is on, as the X server reports them (Present 1.0).
 
     It has its own connection to the server, and survives the server's exit. The server stamps each
     blank in microseconds of CLOCK_MONOTONIC; without a monitor (Xvfb, a window on no monitor) the
@@ -153,9 +150,7 @@ class X11PresentSource(VsyncSource):
         return send
 
     def _begin(self) -> None:
-        """Drops answers to requests of an earlier run, and requests the next blank, unless that is
-        pending.
-        """
+        """Drops answers to requests of an earlier run, and requests the next blank, unless that is pending."""
         while (event := self._x.next_event()) is not None:
             if self._requests.take(event) is not None:
                 self._count_ignored()

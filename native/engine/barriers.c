@@ -1,0 +1,174 @@
+/* barriers.c: barriers of an image, the commands that transfer its ownership, and its first use.
+ *
+ * Between two turns an image is in layout GENERAL and belongs to VK_QUEUE_FAMILY_EXTERNAL (Vulkan
+ * 1.3, 7.7.4). The library's own batches transfer it, so an engine's barriers are about the layout.
+ */
+#include "engine/engine.h"
+
+#define EVERYTHING VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT
+#define ANY_ACCESS (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
+
+static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+
+void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands, vks_image_state from,
+                       vks_image_state to, bool to_host)
+{
+    VkMemoryBarrier2 host = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+                             .srcStageMask = EVERYTHING,
+                             .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
+                             .dstStageMask = VK_PIPELINE_STAGE_2_HOST_BIT,
+                             .dstAccessMask = VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT};
+    VkImageMemoryBarrier2 barrier = {.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
+                                     .srcStageMask = from.stages,
+                                     .srcAccessMask = from.access,
+                                     .dstStageMask = to.stages,
+                                     .dstAccessMask = to.access,
+                                     .oldLayout = from.layout,
+                                     .newLayout = to.layout,
+                                     .srcQueueFamilyIndex = from.family,
+                                     .dstQueueFamilyIndex = to.family,
+                                     .image = image->handle,
+                                     .subresourceRange = whole};
+    VkDependencyInfo info = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
+                             .memoryBarrierCount = to_host,
+                             .pMemoryBarriers = &host,
+                             .imageMemoryBarrierCount = 1,
+                             .pImageMemoryBarriers = &barrier};
+    image->engine->CmdPipelineBarrier2(commands, &info);
+}
+
+/* ---- ownership ---- */
+
+/* The queue family that barriers name: none where several share the image. */
+static uint32_t owner(const vks_engine *engine)
+{
+    return engine->physical.transfer_family == VK_QUEUE_FAMILY_IGNORED ? engine->families[VKS_GRAPHICS]
+                                                                       : VK_QUEUE_FAMILY_IGNORED;
+}
+
+static void acquire(const vks_surface_image *image, VkCommandBuffer commands)
+{
+    vks_image_barrier(image, commands,
+                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_EXTERNAL, EVERYTHING, 0},
+                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image->engine), EVERYTHING, ANY_ACCESS}, false);
+}
+
+/* The CPU may be the next that reads. */
+static void release(const vks_surface_image *image, VkCommandBuffer commands)
+{
+    vks_image_barrier(
+        image, commands,
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image->engine), EVERYTHING, VK_ACCESS_2_MEMORY_WRITE_BIT},
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_EXTERNAL, EVERYTHING, 0}, image->is_mappable);
+}
+
+static void zero_and_release(const vks_surface_image *image, VkCommandBuffer commands)
+{
+    static const VkClearColorValue zero;
+    vks_image_barrier(
+        image, commands, (vks_image_state){VK_IMAGE_LAYOUT_UNDEFINED, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, 0},
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, ANY_ACCESS}, false);
+    image->engine->CmdClearColorImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &whole);
+    release(image, commands);
+}
+
+/* ---- command buffers ---- */
+
+/* Caller holds engine->lock. */
+static vks_status record(const vks_surface_image *image, uint32_t family,
+                         void (*write)(const vks_surface_image *image, VkCommandBuffer commands), VkCommandBuffer *out)
+{
+    vks_engine *engine = image->engine;
+    VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                        .commandPool = engine->pools[family],
+                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                        .commandBufferCount = 1};
+    VkCommandBufferBeginInfo use = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                    .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    vks_status status =
+        vks_vulkan_result(engine->AllocateCommandBuffers(engine->handle, &info, out), "vkAllocateCommandBuffers");
+    if (status)
+        *out = VK_NULL_HANDLE;
+    if (status || (status = vks_vulkan_result(engine->BeginCommandBuffer(*out, &use), "vkBeginCommandBuffer")))
+        return status;
+    write(image, *out);
+    return vks_vulkan_result(engine->EndCommandBuffer(*out), "vkEndCommandBuffer");
+}
+
+vks_status vks_image_record_ownership(vks_surface_image *image)
+{
+    vks_engine *engine = image->engine;
+    vks_status status = VKS_OK;
+    pthread_mutex_lock(&engine->lock);
+    for (uint32_t family = 0; family < engine->n_families && !status; family++)
+        if (!(status = record(image, family, acquire, &image->commands[family][0])))
+            status = record(image, family, release, &image->commands[family][1]);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+/* Submits a command buffer that touches no surface, and waits until it has run. */
+static vks_status run(vks_device *device, VkCommandBuffer buffer)
+{
+    vks_commands *commands;
+    vks_submission submission = {0};
+    vks_submit_info info = {.commands = &commands, .n_commands = 1};
+    vks_status status = vks_commands_create_vulkan(device, (uintptr_t)buffer, NULL, 0, NULL, NULL, &commands);
+    if (status)
+        return status;
+    while ((status = vks_submit(device, &info, VKS_FOREVER, &submission)) == VKS_INTERRUPTED)
+        ;
+    vks_commands_unref(commands);
+    if (status)
+        return status;
+    while ((status = vks_submission_wait(device, &submission, VKS_FOREVER)) == VKS_INTERRUPTED)
+        ;
+    if (submission.op)
+        vks_work_unref(submission.op);
+    return status;
+}
+
+vks_status vks_image_start(vks_surface_image *image)
+{
+    vks_engine *engine = image->engine;
+    VkCommandBuffer commands;
+    pthread_mutex_lock(&engine->lock);
+    vks_status status = record(image, VKS_GRAPHICS, zero_and_release, &commands);
+    pthread_mutex_unlock(&engine->lock);
+    if (!status)
+        status = run(engine->device, commands);
+    pthread_mutex_lock(&engine->lock);
+    if (commands && engine->handle)
+        engine->FreeCommandBuffers(engine->handle, engine->pools[VKS_GRAPHICS], 1, &commands);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+/* ---- an engine's turn ---- */
+
+vks_status vks_surface_cmd_acquire(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
+                                   VkPipelineStageFlags2 stages, VkAccessFlags2 access)
+{
+    vks_surface_image *image;
+    vks_status status = vks_surface_vulkan_image(surface, &image);
+    if (status)
+        return status;
+    vks_image_barrier(
+        image, commands,
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, VK_ACCESS_2_MEMORY_WRITE_BIT},
+        (vks_image_state){layout, VK_QUEUE_FAMILY_IGNORED, stages, access}, false);
+    return VKS_OK;
+}
+
+vks_status vks_surface_cmd_release(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
+                                   VkPipelineStageFlags2 stages, VkAccessFlags2 access)
+{
+    vks_surface_image *image;
+    vks_status status = vks_surface_vulkan_image(surface, &image);
+    if (status)
+        return status;
+    vks_image_barrier(image, commands, (vks_image_state){layout, VK_QUEUE_FAMILY_IGNORED, stages, access},
+                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, ANY_ACCESS},
+                      image->is_mappable);
+    return VKS_OK;
+}

@@ -1,0 +1,112 @@
+/* engine.h: a VkDevice with all that the library makes on it: images, their memory, their ownership
+ * commands. Internal. A vks_device of vkshare_vulkan.h has one, which ends with the shutdown. */
+#ifndef VKS_ENGINE_H
+#define VKS_ENGINE_H
+
+#include "engine/instance.h"
+
+#define VKS_NEEDED_EXTENSION "VK_KHR_external_memory_fd"
+#define VKS_SEMAPHORE_EXTENSION "VK_KHR_external_semaphore_fd"
+#define VKS_HOST_EXTENSION "VK_EXT_external_memory_host"
+#define VKS_LINEAR_EXTENSION "VK_NV_linear_color_attachment" /* else views of linear images that render are invalid */
+#define VKS_MOST_FAMILIES 32u
+
+/* clang-format off */
+#define VKS_ENGINE_FUNCTIONS(X)                                                                                        \
+    X(DestroyDevice) X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements2)                   \
+    X(GetImageSubresourceLayout) X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(MapMemory) X(GetMemoryFdKHR)     \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
+    X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
+/* clang-format on */
+
+/* A surface's image. Its `body` is what a descriptor of it says. */
+typedef struct vks_surface_image vks_surface_image;
+struct vks_surface_image {
+    struct vks_engine *engine; /* NULL: memory of the CPU backend */
+    vks_surface_image *next, *previous;
+    vks_surface_body body;
+    VkImage handle;
+    VkDeviceMemory memory;
+    VkMemoryRequirements needs;
+    VkCommandBuffer commands[VKS_FAMILIES][2]; /* acquire and release */
+    bool is_mappable, is_destroyed;
+    void *mapped;           /* the whole memory; NULL: it is not mapped */
+    void *host_memory;      /* imported memory of the CPU backend, memory_size bytes */
+    VkDeviceSize first_row; /* in the memory, bytes */
+    void *pixels;           /* row 0, where the CPU sees it; on the CPU backend all of the memory */
+    int fd;                 /* by which others open the memory; -1: the driver is asked for one */
+};
+
+typedef struct vks_engine {
+    vks_device *device; /* which owns this; NULL in a trial */
+    vks_instance instance;
+    vks_physical physical;
+    VkDevice handle;
+    VkQueue queue;
+    uint32_t families[VKS_FAMILIES]; /* queue families of the device's queues */
+    uint32_t n_families;
+    bool is_adopted, has_semaphore_fd, has_host_memory;
+    pthread_mutex_t lock; /* guards the pools and the list; innermost but for the driver */
+    VkCommandPool pools[VKS_FAMILIES];
+    vks_surface_image *images; /* that are not destroyed */
+#define DECLARE(name) PFN_vk##name name;
+    VKS_ENGINE_FUNCTIONS(DECLARE)
+#undef DECLARE
+} vks_engine;
+
+/* ---- physical.c ---- */
+bool vks_has_name(const char *const *names, size_t n, const char *wanted);
+
+/* ---- device.c ---- */
+/* Makes a VkDevice with a graphics queue, and a transfer queue where the driver has one. The caller
+ * has set instance and physical. */
+vks_status vks_engine_create_device(vks_engine *engine);
+/* The engine of a device of vkshare_vulkan.h; VKS_UNSUPPORTED: it has none. */
+vks_status vks_engine_of(const vks_device *device, vks_engine **out);
+
+/* ---- barriers.c ---- */
+/* One end of a barrier of an image. */
+typedef struct vks_image_state {
+    VkImageLayout layout;
+    uint32_t family;
+    VkPipelineStageFlags2 stages;
+    VkAccessFlags2 access;
+} vks_image_state;
+/* Records a barrier; `to_host`: the CPU sees what was written, too. */
+void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands, vks_image_state from,
+                       vks_image_state to, bool to_host);
+/* Records the two ownership commands for each queue family. */
+vks_status vks_image_record_ownership(vks_surface_image *image);
+/* Zeros a new image and releases it to VK_QUEUE_FAMILY_EXTERNAL. Blocks. */
+vks_status vks_image_start(vks_surface_image *image);
+
+/* ---- image.c ---- */
+/* A new image in exportable memory, or one in the memory of a checked descriptor. */
+vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, vks_surface_image **out);
+vks_status vks_image_open(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
+/* A new fd of the memory, CLOEXEC, the caller's. */
+vks_status vks_image_export(const vks_surface_image *image, int *fd);
+/* Destroys the Vulkan objects. Caller holds engine->lock. */
+void vks_image_destroy_objects(vks_surface_image *image);
+/* Destroys and frees everything; nothing runs on it. */
+void vks_image_free(vks_surface_image *image);
+VkImageUsageFlags vks_image_usage(const vks_surface_body *body);
+VkImageTiling vks_image_tiling(const vks_surface_body *body);
+
+/* The steps of both: an image without a handle; whether the driver has such images, shared with these
+ * features; the VkImage and its requirements; and, with its memory, the ownership commands. */
+vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *body);
+vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type,
+                                   VkExternalMemoryFeatureFlags needed);
+vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type);
+vks_status vks_image_bind(vks_surface_image *image);
+
+/* ---- host_image.c ---- */
+/* An image over the pages of a surface of the CPU backend, without a copy. */
+vks_status vks_image_open_host(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
+
+/* ---- surface.c ---- */
+/* The surface's VkImage. VKS_UNSUPPORTED: it has none. */
+vks_status vks_surface_vulkan_image(const vks_surface *surface, vks_surface_image **out);
+
+#endif

@@ -1,0 +1,48 @@
+/* library.h: the preamble of vkshare._library, which cmake/emit_library.py writes.
+ *
+ * cffi releases the GIL around each call. A short call must keep it, because another thread would
+ * keep it for a switch interval (X8). So the calls keep it, except those that the emitter wraps in
+ * the macros below: functions with a deadline, unless it is 0, and functions that wait for another
+ * thread or for the kernel. */
+#ifndef VKPY_LIBRARY_H
+#define VKPY_LIBRARY_H
+
+#include <Python.h>
+
+#include "vkpy_sleep.h"
+
+#undef Py_BEGIN_ALLOW_THREADS
+#define Py_BEGIN_ALLOW_THREADS {
+#undef Py_END_ALLOW_THREADS
+#define Py_END_ALLOW_THREADS }
+
+/* A macro of a function's own name evaluates to one of these; its call inside is the function's. */
+#define VKPY_WAIT(release, call)                                                                                       \
+    __extension__({                                                                                                    \
+        PyThreadState *vkpy_thread = (release);                                                                        \
+        __auto_type vkpy_result = (call);                                                                              \
+        vkpy_restore(vkpy_thread);                                                                                     \
+        vkpy_result;                                                                                                   \
+    })
+#define VKPY_WAIT_VOID(release, call)                                                                                  \
+    __extension__({                                                                                                    \
+        PyThreadState *vkpy_thread = (release);                                                                        \
+        (call);                                                                                                        \
+        vkpy_restore(vkpy_thread);                                                                                     \
+    })
+
+static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
+{
+    if (deadline == 0)
+        return NULL;
+    vkpy_prepare_to_sleep();
+    return PyEval_SaveThread();
+}
+
+static inline void vkpy_restore(PyThreadState *thread)
+{
+    if (thread != NULL)
+        PyEval_RestoreThread(thread);
+}
+
+#endif

@@ -1,0 +1,142 @@
+"""libvkshare.so itself, called through cffi as a C program would call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vkshare.util import library
+
+_DECLARATIONS = """
+typedef struct vks_device vks_device; typedef struct vks_surface vks_surface; typedef struct vks_fence vks_fence;
+typedef struct vks_error { int status; int64_t code; char text[232]; } vks_error;
+const vks_error *vks_last_error(void);
+uint64_t vks_now(void);
+typedef struct { const char *name; uint32_t held_limit, raster_threads; void *vulkan; } vks_device_info;
+int vks_device_create(const vks_device_info *, vks_device **);
+void vks_device_shutdown(vks_device *);
+void vks_device_unref(vks_device *);
+typedef struct { char name[256]; uint8_t device_uuid[16], driver_uuid[16]; uint32_t api_version; bool is_software; }
+    vks_adapter;
+int vks_adapters(vks_adapter *, uint32_t, uint32_t *);
+typedef struct { const char *name; uint32_t held_limit; const uint8_t *device_uuid, *driver_uuid; uint32_t index; }
+    vks_open_info;
+int vks_device_open_vulkan(const vks_open_info *, vks_device **);
+typedef struct { void *get, *instance, *physical_device, *device, *queue; uint32_t queue_family;
+    uint8_t device_uuid[16], driver_uuid[16]; bool export_timelines; } vks_vulkan_device;
+int vks_device_get_vulkan(vks_device *, vks_vulkan_device *);
+typedef struct { uint32_t api_version; const char *extensions[8]; uint32_t n_extensions, n_needed;
+    const char *features[4]; uint32_t n_features, n_needed_features; } vks_requirements;
+int vks_vulkan_requirements(void *, void *, void *, vks_requirements *);
+int vks_vulkan_try_timelines(void *, void *, void *);
+uint32_t vks_vulkan_format(uint32_t);
+typedef struct { const char *name; uint32_t held_limit; void *get, *instance, *physical_device, *device, *queue;
+    uint32_t queue_family; const void *created_with; void *lock_queue, *unlock_queue, *lock_user; } vks_adopt_info;
+int vks_device_adopt_vulkan(const vks_adopt_info *, vks_device **);
+typedef struct { uint32_t width, height, format, tiling, usage; bool discard_unowned; } vks_image_info;
+typedef struct { uint8_t body[112]; int memory_fd, page_fd, semaphore_fd; } vks_surface_descriptor;
+typedef struct { uint8_t body[56]; int page_fd, semaphore_fd; } vks_fence_descriptor;
+int vks_surface_create_image(vks_device *, const vks_image_info *, vks_surface **);
+int vks_surface_open_image(vks_device *, const vks_surface_descriptor *, vks_surface **);
+int vks_surface_export_descriptor(vks_surface *, vks_surface_descriptor *);
+int vks_surface_descriptor_send(int, uint64_t, const vks_surface_descriptor *);
+int vks_surface_descriptor_recv(int, uint64_t, vks_surface_descriptor *);
+void vks_surface_descriptor_close(vks_surface_descriptor *);
+typedef struct vks_queue vks_queue;
+typedef struct { uint32_t width, height, format, count, metadata_size; uint64_t network;
+    bool single_threaded, early, full; } vks_queue_info;
+typedef struct { uint32_t n_queues, n_surfaces; int page_fds[2]; vks_surface_descriptor surfaces[64]; }
+    vks_queue_descriptor;
+int vks_queue_page_make(const vks_queue_info *, int *);
+int vks_queue_page_read(int, vks_queue_info *);
+int vks_surface_join(vks_surface *, uint64_t, uint32_t);
+int vks_queue_open(vks_device *, int, int, vks_surface *const *, uint32_t, vks_queue **);
+int vks_queue_enqueue(vks_queue *, vks_surface *, const void *, size_t, int, uint64_t, bool *);
+int vks_queue_dequeue(vks_queue *, uint64_t, uint32_t *, void *, size_t *);
+void vks_queue_close(vks_queue *);
+void vks_queue_unref(vks_queue *);
+int vks_queue_descriptor_send(int, uint64_t, const vks_queue_descriptor *);
+int vks_queue_descriptor_recv(int, uint64_t, vks_queue_descriptor *);
+void vks_queue_descriptor_close(vks_queue_descriptor *);
+int vks_queue_export_descriptor(const int *, uint32_t, vks_surface *const *, uint32_t, vks_queue_descriptor *);
+int vks_queue_open_surfaces(vks_device *, const vks_queue_descriptor *, vks_surface **);
+int vks_surface_pixels(vks_surface *, void **, size_t *);
+int vks_surface_acquire(vks_surface *, uint64_t, uint64_t);
+int vks_surface_cpu_access(vks_surface *, uint64_t);
+int vks_surface_release(vks_surface *, uint64_t);
+uint64_t vks_surface_close(vks_surface *);
+void vks_surface_unref(vks_surface *);
+typedef struct { uint64_t image; uint64_t memory; uint32_t format, width, height, tiling, usage; } vks_vulkan_image;
+int vks_surface_get_vulkan(vks_surface *, vks_vulkan_image *);
+int vks_surface_cmd_acquire(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
+int vks_fence_create(vks_device *, uint64_t, vks_fence **);
+int vks_fence_signal(vks_fence *, uint64_t);
+int vks_fence_wait(vks_fence *, uint64_t, uint64_t);
+void vks_fence_close(vks_fence *);
+void vks_fence_unref(vks_fence *);
+int vks_fence_export_descriptor(vks_fence *, vks_fence_descriptor *);
+int vks_fence_open_descriptor(vks_device *, const vks_fence_descriptor *, vks_fence **);
+int vks_fence_descriptor_send(int, uint64_t, const vks_fence_descriptor *);
+int vks_fence_descriptor_recv(int, uint64_t, vks_fence_descriptor *);
+void vks_fence_descriptor_close(vks_fence_descriptor *);
+"""
+
+STATUSES = (
+    "OK", "TIMEOUT", "INTERRUPTED", "ABANDONED", "NOT_OWNER", "ALREADY_OWNER", "NOT_ABANDONED", "CLOSED",
+    "DEVICE_LOST", "FORKED", "READ_ONLY", "BAD_VALUE", "FOREIGN_DEVICE", "FULL", "BAD_PAGE", "OS_ERROR",
+    "VULKAN_ERROR", "UNSUPPORTED", "NO_MEMORY", "BAD_CALL",
+)  # fmt: skip
+LINEAR, OPTIMAL, LINEAR_IN_DEVICE_MEMORY = 0, 1, 2
+RGBA8 = 3
+COPY = 4  # usage: SwiftShader has no linear images to render to
+SECOND = 1_000_000_000
+
+
+class Library:
+    """The functions by their names without vks_; each returns the name of its status."""
+
+    def __init__(self) -> None:
+        from cffi import FFI  # of the package vulkan
+
+        self.ffi = FFI()
+        self.ffi.cdef(_DECLARATIONS)
+        path = next((Path(library.get_include()).parent / "lib").glob("libvkshare.so.?"))
+        self._core: Any = self.ffi.dlopen(str(path))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = getattr(self._core, f"vks_{name}")
+        if self.ffi.typeof(call).result.kind != "primitive" or self.ffi.typeof(call).result.cname != "int":
+            return call
+        return lambda *arguments: STATUSES[call(*arguments)]
+
+    @property
+    def error(self) -> str:
+        """The text of this thread's last error."""
+        return bytes(self.ffi.string(self._core.vks_last_error().text)).decode()
+
+    def deadline(self, seconds: float = 10) -> int:
+        return int(self._core.vks_now() + seconds * SECOND)
+
+    def make(self, name: str, kind: str, *arguments: Any) -> Any:
+        """Return what vks_NAME(..., KIND *) makes."""
+        out = self.ffi.new(f"{kind} *")
+        status = getattr(self, name)(*arguments, out)
+        assert status == "OK", f"vks_{name}: {status}, {self.error}"
+        return out[0] if self.ffi.typeof(out[0]).kind == "pointer" else out
+
+
+def image_info(library: Library, **numbers: int) -> Any:
+    usual = {"width": 8, "height": 8, "format": RGBA8, "usage": COPY}
+    return library.ffi.new("vks_image_info *", usual | numbers)
+
+
+def view(library: Library, surface: Any, height: int, width: int) -> np.ndarray:
+    """The pixels that C sees; the surface is owned."""
+    pixels, stride = library.ffi.new("void **"), library.ffi.new("size_t *")
+    assert library.surface_cpu_access(surface, library.deadline()) == "OK", library.error
+    assert library.surface_pixels(surface, pixels, stride) == "OK", library.error
+    rows = np.frombuffer(library.ffi.buffer(pixels[0], stride[0] * height), np.uint8).reshape(height, stride[0])
+    return rows[:, : 4 * width].reshape(height, width, 4)

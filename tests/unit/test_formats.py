@@ -1,0 +1,55 @@
+"""The table of pixel formats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vkshare import formats
+from vkshare.errors import UnsupportedError
+
+pytestmark = pytest.mark.driver_dependent
+
+# Vulkan's own numbers, in the order of native/vkshare.h. Descriptors and pages carry the codes, which never change.
+EXPECTED = {
+    "r8unorm": (1, 1, 9),
+    "rg8unorm": (2, 2, 16),
+    "rgba8unorm": (3, 4, 37),
+    "rgba8unorm-srgb": (4, 4, 43),
+    "bgra8unorm": (5, 4, 44),
+    "rgb10a2unorm": (6, 4, 64),
+    "r32float": (7, 4, 100),
+    "rgba16float": (8, 8, 97),
+    "rgba32float": (9, 16, 109),
+}
+
+
+def test_codes_sizes_and_vulkan_formats_are_as_fixed() -> None:
+    assert {f.name: (f.code, f.bytes_per_pixel, f.vk_format) for f in formats.FORMATS.values()} == EXPECTED
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_channels_and_dtype_fill_the_pixel(name: str) -> None:
+    f = formats.get(name)
+    assert f.channels * np.dtype(f.dtype).itemsize == f.bytes_per_pixel
+    assert f.numpy_dtype == np.dtype(f.dtype)
+    assert formats.from_code(f.code) is f
+    assert formats.get(f) is f
+    assert str(f) == name
+    assert f.is_srgb == (name == "rgba8unorm-srgb")
+
+
+def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"format is 'rgba9'; allowed are r8unorm, .*rgba32float"):
+        formats.get("rgba9")
+    with pytest.raises(TypeError, match="format must be a string, not int"):
+        formats.get(3)  # type: ignore[arg-type]
+    for code in (0, 10, -1):
+        with pytest.raises(ValueError, match=f"format code is {code}"):
+            formats.from_code(code)
+
+
+@pytest.mark.parametrize("name", ["depth32float", "nv12", "p010", "i420"])
+def test_depth_and_multi_planar_formats_are_refused_as_unsupported(name: str) -> None:
+    with pytest.raises(UnsupportedError):
+        formats.get(name)

@@ -1,0 +1,62 @@
+"""The device that a compositor draws with now, and its swapchain."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vkshare.core.device import Device
+from vkshare.errors import DeviceLostError
+
+if TYPE_CHECKING:
+    from vkshare.present.swapchain import Swapchain
+
+_log = logging.getLogger("vkshare.compositor")
+
+Factory = Callable[[], Device]
+
+
+class Output:
+    """A device with a swapchain of the target; the next device, after a loss, if a callable opens it."""
+
+    def __init__(self, device: Device | Factory, target: Any, options: dict[str, Any]) -> None:
+        self.factory = None if isinstance(device, Device) else device
+        if not isinstance(device, Device) and not callable(device):
+            raise TypeError(f"device must be a Device, or a callable that opens one, not {type(device).__name__}")
+        self.target = target
+        self._options = options
+        self.device, self.swapchain = self._open(device)
+
+    def _open(self, device: Device | Factory) -> tuple[Device, Swapchain]:
+        opened = device if isinstance(device, Device) else device()
+        try:
+            return opened, opened.create_swapchain(self.target, **self._options)
+        except BaseException:
+            if self.factory is not None:
+                opened.close()
+            raise
+
+    def open_next(self) -> tuple[Device, Swapchain] | None:
+        """Opens the next device. None: none can be opened now, or it was lost at once."""
+        assert self.factory is not None
+        try:
+            device = self.factory()
+        except Exception:
+            _log.exception("no device could be opened; another attempt follows")
+            return None
+        try:
+            return self._open(device)
+        except BaseException as error:
+            device.close()
+            if isinstance(error, DeviceLostError):
+                return None
+            raise
+
+    def close(self) -> None:
+        """Closes the swapchain, and the device if the factory opened it."""
+        with contextlib.suppress(DeviceLostError):
+            self.swapchain.close()
+        if self.factory is not None:
+            self.device.close()

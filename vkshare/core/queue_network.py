@@ -1,0 +1,164 @@
+"""A network of surface queues in this process: the handles that its devices have of the queues' surfaces."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from vkshare.core.device import Device
+from vkshare.core.queue_ends import Producer
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.util.closing import common_deadline
+
+if TYPE_CHECKING:
+    from vkshare.core.queue import SurfaceQueue
+    from vkshare.core.surface import Surface
+
+
+class Network:
+    """The surfaces of some queues in this process: for each participating device, its handles of all of them.
+
+    A process has one network for each set of surfaces, however it was opened. It lives until its last queue here is
+    closed; the memory, until the last process's is. Whenever a queue is closed here, the handles of devices that have
+    no queue and no end here any more end too, so that a receiver that is replaced leaves none behind.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.lock = threading.RLock()
+        self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()  # open
+        self._handles: dict[Device, tuple[Surface, ...]] = {}
+
+    @classmethod
+    def of(cls, number: int) -> Network:
+        """Return the network of that number, and make it if this process has none."""
+        with _networks_lock:
+            key = os.getpid(), number  # the parent's devices are unusable in a forked child
+            network = _networks.get(key)
+            if network is None:
+                network = _networks[key] = cls(number)
+            return network
+
+    def enter(self, queue: SurfaceQueue) -> None:
+        """Register a queue of the network that was opened in this process."""
+        with self.lock:
+            self._queues.add(queue)
+
+    def leave(self, queue: SurfaceQueue) -> None:
+        """Unregister a closed queue, and close the handles of devices without a queue.
+
+        After the last queue, all handles.
+        """
+        with self.lock:
+            self._queues.discard(queue)
+            unused = [device for device in self._handles if not self._is_used(device)]
+            handles = [self._handles.pop(device) for device in unused]
+        with common_deadline():  # one wait for all of them, because all their frames may be in flight
+            for surface in itertools.chain.from_iterable(handles):
+                surface._end()
+
+    def _is_used(self, device: Device) -> bool:
+        """Caller holds the lock. A device keeps its dequeued surfaces until the last queue is closed."""
+        queues = list(self._queues)
+        return bool(queues) and (
+            any(surface.is_owned for surface in self._handles[device])
+            or any(queue.device is device for queue in queues)
+            or self.count_ends(device) > 0
+        )
+
+    def count_ends(self, device: Device) -> int:
+        """Ends of its queues that are open on the device."""
+        with self.lock:
+            ends = [end for queue in self._queues for end in queue._ends]
+        return sum(end.device is device and not end.is_closed for end in ends)
+
+    def handles(self, device: Device, offered: Iterable[SurfaceDescriptor] | None = None) -> tuple[Surface, ...]:
+        """The device's handles, opened if it has none: from `offered`, else from another device's of this process."""
+        with self.lock:
+            known = self._handles.get(device)
+            if known is not None:
+                return known
+            if offered is None:
+                with self._exported() as descriptors:
+                    return self._open(device, descriptors)
+            return self._open(device, offered)
+
+    def _open(self, device: Device, descriptors: Iterable[SurfaceDescriptor]) -> tuple[Surface, ...]:
+        opened: list[Surface] = []
+        try:
+            for descriptor in descriptors:
+                opened.append(device.open_surface(descriptor))
+            return self.add(device, opened)
+        except BaseException:
+            for surface in opened:
+                surface._end()
+            raise
+
+    def add(self, device: Device, surfaces: list[Surface]) -> tuple[Surface, ...]:
+        """Makes these the device's handles."""
+        here = weakref.ref(self)
+        for index, surface in enumerate(surfaces):
+            surface._join(self.number, index)
+            surface._kept_by = here
+        with self.lock:
+            for gone in [
+                other for other in self._handles if other._is_unusable
+            ]:  # closing the device has closed its handles
+                del self._handles[gone]
+            self._handles[device] = tuple(surfaces)
+            return self._handles[device]
+
+    def export(self) -> list[SurfaceDescriptor]:
+        """Return descriptors of all surfaces; the caller closes them."""
+        with self.lock:
+            for device, surfaces in self._handles.items():
+                if not device.is_closed:
+                    return _all_of(surface._exported() for surface in surfaces)
+        raise ClosedError("every device of this process that had the queue's surfaces was closed")
+
+    def way_back(self, device: Device, queue: SurfaceQueue) -> Producer:
+        """The one producer of `device` into another queue than `queue`."""
+        with self.lock:
+            ends = [end for other in self._queues if other._file != queue._file for end in other._ends]
+        found = [p for p in ends if isinstance(p, Producer) and p.device is device and not p.is_closed]
+        if len(found) != 1:
+            raise InvalidCallError(
+                f"the device produces into {len(found)} other queues of this network: say with into=PRODUCER where the "
+                "surface goes afterwards"
+            )
+        return found[0]
+
+    @contextlib.contextmanager
+    def _exported(self) -> Iterator[list[SurfaceDescriptor]]:
+        descriptors = self.export()
+        try:
+            yield descriptors
+        finally:
+            for descriptor in descriptors:
+                descriptor.close()
+
+    def __repr__(self) -> str:
+        return f"<vkshare surface queues' network {self.number:016x}, {len(self._queues)} queues>"
+
+
+_networks: weakref.WeakValueDictionary[tuple[int, int], Network] = weakref.WeakValueDictionary()
+_networks_lock = threading.Lock()
+
+
+def _all_of(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
+    """Open all surfaces, or none if one fails."""
+    made: list[SurfaceDescriptor] = []
+    try:
+        for descriptor in descriptors:
+            made.append(descriptor)
+    except BaseException:
+        for descriptor in made:
+            descriptor.close()
+        raise
+    return made

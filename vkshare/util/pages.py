@@ -1,0 +1,76 @@
+"""The contents of shared pages: of surfaces, fences and queues. The fd of a page stays the caller's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vkshare.util.library_calls import check, ffi, lib, take_fd
+
+
+def page_inspect(fd: int) -> dict[str, Any]:
+    """Return vks_page_view of a fence's or surface's page as a dict, its slots as dicts. DescriptorError."""
+    view = ffi.new("vks_page_view *")
+    check(lib.vks_page_inspect(fd, view), "page_inspect")
+    page = _fields(view)
+    page["slots"] = [_fields(slot) for slot in view.slots[0 : min(page.pop("n_slots"), lib.VKS_SLOTS)]]
+    return page
+
+
+def queue_page_inspect(fd: int) -> dict[str, Any]:
+    """Return vks_queue_view as a dict, its ends as the dicts "producer" and "consumer". DescriptorError."""
+    view = ffi.new("vks_queue_view *")
+    check(lib.vks_queue_inspect(fd, view), "queue_page_inspect")
+    page = _fields(view)
+    producer, consumer = page.pop("ends")
+    return {"kind": 3, **page, "producer": _fields(producer), "consumer": _fields(consumer)}
+
+
+def queue_page_make(
+    width: int,
+    height: int,
+    format: int,
+    count: int,
+    metadata_size: int,
+    network: int,
+    single_threaded: bool,
+    kind: int,
+) -> int:
+    """Return the fd of a new queue's page, the caller's. Kind: 1 starts full, 2 lets each end begin alone."""
+    info = ffi.new(
+        "vks_queue_info *",
+        {
+            "width": width,
+            "height": height,
+            "format": format,
+            "count": count,
+            "metadata_size": metadata_size,
+            "network": network,
+            "single_threaded": single_threaded,
+            "full": kind & 1,
+            "early": kind & 2 != 0,
+        },
+    )
+    return take_fd(lambda cell: lib.vks_queue_page_make(info, cell), "SurfaceQueue")
+
+
+def queue_page_read(fd: int) -> Any:
+    """Return vks_queue_info of a queue's page. DescriptorError."""
+    info = ffi.new("vks_queue_info *")
+    check(lib.vks_queue_page_read(fd, info), "SurfaceQueue.open")
+    return info
+
+
+def queue_page_counts(fd: int) -> tuple[int, int, int, int, int]:
+    """Return how many pairs were enqueued, committed and dequeued, and the pids of the producer and the consumer."""
+    counts = ffi.new("vks_queue_statistics *")
+    check(lib.vks_queue_page_count(fd, counts), "SurfaceQueue.statistics")
+    return counts.enqueued, counts.committed, counts.dequeued, counts.producer_pid, counts.consumer_pid
+
+
+def _fields(view: Any) -> dict[str, Any]:
+    """Return a structure as a dict. A name comes from another process: bytes that are not UTF-8 are replaced."""
+    kind = ffi.typeof(view)
+    values = {name: getattr(view, name) for name, _ in (kind.item if kind.kind == "pointer" else kind).fields}
+    if "name" in values:
+        values["name"] = ffi.string(values["name"]).decode(errors="replace")
+    return values

@@ -1,0 +1,143 @@
+"""An X11 window of any creator, and the connection on which its end and the server's answers are noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
+from vkshare.util import arguments
+from vkshare.util.closing import Closing
+from vkshare.window.shm_segment import Token
+from vkshare.window.x11_connection import BAD_DRAWABLE, BAD_WINDOW, Event, X11Connection, XError
+
+_log = logging.getLogger("vkshare.present")
+
+_DESTROY_NOTIFY = 17
+
+
+def unsupported_on_wayland() -> UnsupportedError:
+    """Return the error for a Wayland window on the CPU backend."""
+    return UnsupportedError(
+        "showing CPU windows on Wayland",
+        "pictures in memory are shown by X11's MIT-SHM, and GLFW draws nothing itself",
+        "run under Xwayland (DISPLAY set, PYGLFW_LIBRARY_VARIANT=x11), or open a device on the Vulkan backend",
+    )
+
+
+class WatchedWindow(Closing):
+    """The connection to an X11 window's server: its lock, its events, and the errors of a window that is lost."""
+
+    def __init__(self, display_name: str | None, window_id: int) -> None:
+        self._is_closed = True  # for __del__, until there is something to close
+        self._pid = os.getpid()
+        if display_name is not None:
+            display_name = arguments.text("display_name", display_name)
+        elif not os.environ.get("DISPLAY"):
+            if os.environ.get("WAYLAND_DISPLAY"):
+                raise unsupported_on_wayland()
+            raise UnsupportedError(
+                "showing CPU windows", "DISPLAY is not set", "start an X server, or use vks.Headless"
+            )
+        self.window_id = arguments.integer("window_id", window_id, 1, 2**32 - 1)
+        self._loss: str | None = None
+        self._pending: deque[Token] = deque()
+        self._completion = -1  # the number of MIT-SHM's event
+        self._x = X11Connection(display_name)
+        self._lock = self._x.lock
+
+    def geometry(self) -> tuple[int, int]:
+        """The window's (width, height), asked of the server."""
+        with self._using():
+            cookie = self._x.core.GetGeometry(self.window_id)
+        with self._losing():
+            width, height = struct.unpack_from("=HH", self._x.reply(cookie), 16)
+        return width, height
+
+    def _drain(self) -> None:
+        """Takes up what the server has said. Called with the lock."""
+        try:
+            while (event := self._x.next_event()) is not None:
+                if isinstance(event, XError):
+                    self._lose(f"the X server refused a picture: {event}")
+                elif not event.is_sent:
+                    self._take(event)
+        except SurfaceLostError as error:
+            self._lose(str(error))
+
+    def _take(self, event: Event) -> None:
+        if event.kind == _DESTROY_NOTIFY and struct.unpack_from("=I", event.packet, 8) == (self.window_id,):
+            self._lose(f"window 0x{self.window_id:x} was destroyed")
+        elif event.kind == self._completion:
+            # The server works in order: with this picture, all that were shown before are read.
+            for count, token in enumerate(self._pending, 1):
+                if token._sequence & 0xFFFF == event.sequence:
+                    for _ in range(count):
+                        self._pending.popleft()._is_done = True
+                    break
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the window or the X server is gone: nothing can be shown any more. Never waits."""
+        self._refuse_in_forked_child()
+        with self._lock:
+            if not self._is_closed:
+                self._drain()
+            return self._loss is not None
+
+    def _lose(self, why: str) -> None:
+        if self._loss is None:
+            self._loss = why
+            _log.info("%s", why)
+
+    def _check_found(self) -> None:
+        if self._loss is not None:
+            raise SurfaceLostError(self._loss)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the ShmWindow was closed")
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """Round each public call: the lock, and the errors of a window that is closed, lost or in a forked child."""
+        self._refuse_in_forked_child()
+        with self._lock, self._losing():
+            self._check_open()
+            self._drain()
+            self._check_found()
+            yield
+
+    @contextlib.contextmanager
+    def _losing(self) -> Iterator[None]:
+        """Turns the errors that mean a lost window into SurfaceLostError."""
+        try:
+            yield
+        except XError as error:
+            if error.code not in (BAD_WINDOW, BAD_DRAWABLE):
+                raise
+            self._lose(f"there is no window 0x{self.window_id:x}: {error}")
+            self._check_found()
+        except SurfaceLostError as error:
+            self._lose(str(error))
+            raise
+
+    def _refuse_in_forked_child(self) -> None:
+        if self._pid != os.getpid():
+            raise InvalidCallError(
+                f"this ShmWindow was opened by process {self._pid}, before os.fork(): its connection to the X server "
+                "is that process's; open another here"
+            )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether close() was called."""
+        return self._is_closed
+
+    def _is_lost(self) -> bool:
+        # In a forked child the connection is the parent's: even a disconnect would end it there.
+        return not self._is_closed and self._pid == os.getpid()
