@@ -46,22 +46,20 @@ static bool pin(pins *held, const vkpy_surface *surface)
     return vkpy_raise(status, "Frame") != NULL;
 }
 
-/* Pins the generations of all images of swapchains that the list uses, of which there are n_uses.
- * A pin may release the GIL, and then another thread may record on or close the list. */
-static bool pin_all(vkpy_recording *self, size_t n_uses, pins *held)
+/* Pins the generations of all images of swapchains among the surfaces. A pin may release the GIL. */
+static bool pin_all(PyObject *surfaces, pins *held)
 {
+    Py_ssize_t count = PyTuple_Size(surfaces);
     *held = (pins){.swapchains = held->few};
-    if (n_uses > sizeof held->few / sizeof held->few[0])
-        held->swapchains = PyMem_Calloc(n_uses, sizeof *held->swapchains);
+    if ((size_t)count > sizeof held->few / sizeof held->few[0])
+        held->swapchains = PyMem_Calloc((size_t)count, sizeof *held->swapchains);
     if (held->swapchains == NULL) {
         held->swapchains = held->few;
         return PyErr_NoMemory() != NULL;
     }
-    for (size_t i = 0; i < n_uses && self->core != NULL; ++i) {
-        if (!vks_drawable_get_info(vks_recording_drawable(self->core, i))->is_presentable)
-            continue;
-        const vkpy_surface *surface = (const vkpy_surface *)PyList_GetItem(self->used, (Py_ssize_t)i);
-        if (surface == NULL || !pin(held, surface))
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        const vkpy_surface *surface = (const vkpy_surface *)PyTuple_GetItem(surfaces, i);
+        if (vks_drawable_get_info(surface->drawable)->is_presentable && !pin(held, surface))
             return false;
     }
     return true;
@@ -89,36 +87,26 @@ static outcome refuse(vkpy_recording *self, vks_status status, const vks_record_
     return RAISED;
 }
 
-/* Takes over what was recorded or made, also on failure. */
-static outcome keep(vkpy_recording *self, vks_status status, vks_commands *core)
+/* Takes over what was recorded or made, also on failure. Runs no Python code, so that no command is
+ * recorded since. */
+static outcome keep(vkpy_recording *self, PyObject *surfaces, vks_status status, vks_commands *core)
 {
     if (status != VKS_OK) {
         vkpy_raise(status, "Device.submit");
         return RAISED;
     }
-    size_t n_uses;
-    vks_recording_uses(self->core, &n_uses);
-    PyObject *surfaces = PyList_AsTuple(self->used);
-    if (surfaces != NULL && (size_t)PyTuple_Size(surfaces) != n_uses) { /* a garbage collection emptied it */
-        Py_CLEAR(surfaces);
-        vkpy_raise_named("InvalidCallError", "the list is being collected as garbage");
-    }
-    if (surfaces == NULL) {
-        vks_commands_unref(core);
-        return RAISED;
-    }
     self->base.core = core;
-    self->base.surfaces = surfaces;
+    self->base.surfaces = Py_NewRef(surfaces);
     return DONE;
 }
 
-static outcome compile_vulkan(vkpy_recording *self, vks_recorder *recorder, vks_record_problem *problem)
+static outcome compile_vulkan(vkpy_recording *self, PyObject *surfaces, vks_record_problem *problem)
 {
     vks_recorded *recorded = NULL;
     vks_commands *core = NULL;
     size_t n_uses;
     const vks_use *uses = vks_recording_uses(self->core, &n_uses);
-    vks_status status = vks_recorder_record(recorder, self->core, problem, &recorded);
+    vks_status status = vks_recorder_record(self->base.device->recorder, self->core, problem, &recorded);
     if (status != VKS_OK)
         return problem->kind == VKS_PROBLEM_PIPELINE ? AGAIN : refuse(self, status, problem);
     status = vks_commands_create_vulkan(self->base.device->core, vks_recorded_graphics(recorded), uses, n_uses,
@@ -127,16 +115,16 @@ static outcome compile_vulkan(vkpy_recording *self, vks_recorder *recorder, vks_
         vks_recorded_retire(recorded);
     else
         vks_commands_set_transfer(core, vks_recorded_transfer(recorded));
-    return keep(self, status, core);
+    return keep(self, surfaces, status, core);
 }
 
-static outcome compile_program(vkpy_recording *self, uint32_t subpixel_bits)
+static outcome compile_program(vkpy_recording *self, PyObject *surfaces)
 {
     vks_program *program = NULL;
     vks_commands *core = NULL;
     size_t n_uses;
     const vks_use *uses = vks_recording_uses(self->core, &n_uses);
-    vks_status status = vks_recording_program(self->core, subpixel_bits, &program);
+    vks_status status = vks_recording_program(self->core, self->base.device->subpixel_bits, &program);
     uint32_t *slots = status == VKS_OK ? PyMem_Calloc(n_uses + 1, sizeof *slots) : NULL;
     for (size_t i = 0; i < n_uses && slots != NULL; ++i)
         slots[i] = (uint32_t)i;
@@ -147,22 +135,33 @@ static outcome compile_program(vkpy_recording *self, uint32_t subpixel_bits)
     PyMem_Free(slots);
     if (status != VKS_OK && program != NULL)
         vks_program_destroy(program);
-    return keep(self, status, core);
+    return keep(self, surfaces, status, core);
 }
 
+/* Whether the list has these surfaces and was neither closed nor compiled meanwhile. */
+static bool is_unchanged(const vkpy_recording *self, PyObject *surfaces)
+{
+    size_t n_uses = 0;
+    if (self->core == NULL || self->base.core != NULL)
+        return false;
+    vks_recording_uses(self->core, &n_uses);
+    return (size_t)PyTuple_Size(surfaces) == n_uses;
+}
+
+/* The tuple may start a garbage collection, and a pin may release the GIL: both come before the test
+ * for changes. */
 static outcome compile_now(vkpy_recording *self, vks_record_problem *problem)
 {
-    vks_recorder *recorder = self->base.device->recorder;
-    if (recorder == NULL)
-        return compile_program(self, self->base.device->subpixel_bits);
-    pins held;
+    bool is_vulkan = self->base.device->recorder != NULL;
+    PyObject *surfaces = PyList_AsTuple(self->used);
+    pins held = {.count = 0};
     outcome how = RAISED;
-    size_t n_uses = (size_t)PyList_Size(self->used);
-    if (pin_all(self, n_uses, &held)) {
-        bool is_unchanged = self->core != NULL && self->base.core == NULL && (size_t)PyList_Size(self->used) == n_uses;
-        how = is_unchanged ? compile_vulkan(self, recorder, problem) : AGAIN;
-    }
+    if (surfaces != NULL && (!is_vulkan || pin_all(surfaces, &held)))
+        how = !is_unchanged(self, surfaces) ? AGAIN
+              : is_vulkan                   ? compile_vulkan(self, surfaces, problem)
+                                            : compile_program(self, surfaces);
     unpin(&held);
+    Py_XDECREF(surfaces);
     return how;
 }
 

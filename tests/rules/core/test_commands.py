@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -74,10 +75,11 @@ def test_two_threads_may_submit_one_list_for_the_first_time_and_a_third_records_
 ) -> None:
     surface = owned(device)
     commands = device.record().clear(surface, CLEAR)
-    compile_it, submits, records = device._compile, [], []
+    compile_it, calls, submits, records = device._compile, [], [], []
 
     def late(compiled: vks.CommandList, missing: Any) -> None:
-        if not submits:  # what the first list of a device lacks is made, and Python code runs meanwhile
+        calls.append(missing)
+        if len(calls) == 1:  # what the first list of a device lacks is made, and Python code runs meanwhile
             submits.append(later(device.submit, commands))
             records.append(later(commands.draw_triangles, surface, [(-1, -1, *RED), (3, -1, *RED), (-1, 3, *RED)]))
             records[0].result(30)
@@ -88,6 +90,33 @@ def test_two_threads_may_submit_one_list_for_the_first_time_and_a_third_records_
     submits[0].result(30)
     device.submit(commands)
     assert_images_equal(surface.read(), np.full((12, 16, 4), (255, 0, 0, 255), np.uint8))
+
+
+@pytest.mark.parametrize("moment", range(1, 9))
+def test_a_command_that_a_garbage_collection_records_within_submit_is_in_the_next_submission(
+    device: vks.Device, moment: int
+) -> None:
+    surface = owned(device)
+    commands, collections, thresholds = device.record().clear(surface, CLEAR), itertools.count(1), gc.get_threshold()
+    device.submit(commands)  # what the first list of a device lacks is made
+    for _ in range(24):  # Python reuses short tuples without a collection
+        commands.clear(owned(device), CLEAR)
+    n_commands = len(commands)
+
+    def record(phase: str, _info: dict[str, int]) -> None:
+        if phase == "start" and next(collections) == moment:
+            commands.clear(surface, RED)
+
+    gc.callbacks.append(record)
+    gc.set_threshold(1)
+    try:
+        device.submit(commands)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(record)
+    is_recorded = len(commands) > n_commands  # else submit() ran fewer collections
+    device.submit(commands)
+    assert surface.read()[0, 0].tolist() == ([255, 0, 0, 255] if is_recorded else [0, 0, 0, 0])
 
 
 # ---- what they draw ----------------------------------------------------------------------------------------------
