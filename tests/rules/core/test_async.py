@@ -316,7 +316,7 @@ def test_hubs_go_with_their_loops_and_devices(vks_open: Open) -> None:
     for value in range(2, 12):
         asyncio.run(wait(value))
     gc.collect()
-    assert fd_count() == fds
+    assert fd_count() <= fds
 
     async def many_devices() -> None:
         first = 0

@@ -156,18 +156,19 @@ def test_a_vulkan_device_of_c_opens_a_surface_of_the_cpu_backend_or_says_why_not
 
 @pytest.mark.rule("C4")
 def test_every_fd_is_closed_and_every_image_destroyed_when_surfaces_and_devices_end(
-    device: vks.Device, library: Library, here: Any, create: Create, pair: tuple[socket.socket, socket.socket]
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    create(8, 8)
-    before = open_fds()
     for tiling in tilings(device):
         info = image_info(library, width=400, height=400, tiling=tiling)
-        made = library.make("surface_create_image", "vks_surface *", here, info)
-        with to_python(library, made, pair) as descriptor, device.open_surface(descriptor):
-            pass
-        library.surface_close(made)
-        library.surface_unref(made)
-    assert open_fds() == before
+        for round in range(3):  # a driver may open files of its own in the first
+            before = open_fds()
+            made = library.make("surface_create_image", "vks_surface *", here, info)
+            with to_python(library, made, pair) as descriptor, device.open_surface(descriptor):
+                pass
+            library.surface_close(made)
+            library.surface_unref(made)
+            more = {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in open_fds() - before}
+            assert not (round and more), tiling
 
 
 @pytest.mark.rule("C4", "X10")
@@ -230,7 +231,7 @@ def test_a_process_without_file_descriptors_gets_a_status_and_loses_none(
     }
     for name, call in calls.items():
         statuses = []
-        for room in range(12):
+        for room in range(100):  # NVIDIA's driver needs some 20
             out = library.ffi.new("vks_surface **")
             with few_fds(room):
                 statuses.append(call(out))
@@ -238,6 +239,8 @@ def test_a_process_without_file_descriptors_gets_a_status_and_loses_none(
                 library.surface_close(out[0])
                 library.surface_unref(out[0])
             assert open_fds() == before, f"{name} with {room} free fds: {statuses[-1]}"
+            if statuses[-1] == "OK":
+                break
         assert (statuses[0] != "OK", statuses[-1]) == (True, "OK"), (name, statuses)
     library.surface_descriptor_close(descriptor)
 

@@ -214,6 +214,7 @@ def make(dispatcher):
 
 with vsync.Display() as display, vsync.VsyncDispatcher(display) as dispatcher:
     make(dispatcher)
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 reads at settrace() whether any frame wants opcodes
     fds = os.listdir("/proc/self/fd")
     for place in range(1, 2000):
         left = place
