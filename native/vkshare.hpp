@@ -1,4 +1,5 @@
-// vkshare.hpp: move-only guards over vkshare.h, and over vkshare_vulkan.h where Vulkan headers are found. C++17.
+// vkshare.hpp: move-only guards over vkshare.h and vkshare_present.h, and over vkshare_vulkan.h where Vulkan headers
+// are found. C++17.
 //
 // A guard owns one object and ends it in its destructor. It converts to the C pointer, so that every function of the
 // C headers takes it. These headers are the manual; this one adds no behaviour of its own.
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "vkshare.h"
+#include "vkshare_present.h"
 #if __has_include(<vulkan/vulkan_core.h>)
 #include "vkshare_vulkan.h"
 #endif
@@ -128,6 +130,22 @@ inline void end(vks_event_queue *event_queue)
     vks_event_queue_close(event_queue);
     vks_event_queue_unref(event_queue);
 }
+inline void end(vks_swapchain *swapchain)
+{
+    vks_swapchain_close(swapchain);
+    vks_swapchain_unref(swapchain);
+}
+inline void end(vks_display *display)
+{
+    vks_display_shutdown(display);
+    vks_display_unref(display);
+}
+inline void end(vks_dispatcher *dispatcher)
+{
+    vks_dispatcher_close(dispatcher);
+    vks_dispatcher_unref(dispatcher);
+}
+inline void end(vks_observer *observer) { vks_observer_destroy(observer); }
 inline void end(vks_commands *commands) { vks_commands_unref(commands); }
 inline void end(vks_work *work) { vks_work_unref(work); }
 
@@ -181,6 +199,10 @@ using surface = guard<vks_surface, detail::end>;
 using fence = guard<vks_fence, detail::end>;
 using queue = guard<vks_queue, detail::end>;
 using event_queue = guard<vks_event_queue, detail::end>;
+using swapchain = guard<vks_swapchain, detail::end>;
+using display = guard<vks_display, detail::end>;
+using dispatcher = guard<vks_dispatcher, detail::end>;
+using observer = guard<vks_observer, detail::end>;
 using commands = guard<vks_commands, detail::end>;
 using work = guard<vks_work, detail::end>;
 using surface_descriptor = detail::descriptor<vks_surface_descriptor, vks_surface_descriptor_close>;
@@ -217,6 +239,26 @@ inline queue open_queue(vks_device *on, int page_fd, vks_end end, vks_surface *c
 {
     return detail::made<queue, vks_queue>(
         [&](vks_queue **out) { return vks_queue_open(on, page_fd, end, surfaces, count, out); });
+}
+inline swapchain open_swapchain(vks_device *on, const vks_window_info &info)
+{
+    return detail::made<swapchain, vks_swapchain>(
+        [&](vks_swapchain **out) { return vks_swapchain_open(on, &info, out); });
+}
+inline display create_display(vks_interval interval, bool is_estimated = false)
+{
+    return detail::made<display, vks_display>(
+        [&](vks_display **out) { return vks_display_create(interval, is_estimated, out); });
+}
+inline dispatcher create_dispatcher(vks_display *of)
+{
+    return detail::made<dispatcher, vks_dispatcher>(
+        [&](vks_dispatcher **out) { return vks_dispatcher_create(of, out); });
+}
+inline observer create_observer(vks_dispatcher *of)
+{
+    return detail::made<observer, vks_observer>(
+        [&](vks_observer **out) { return vks_observer_create(of, nullptr, out); });
 }
 
 // ---- descriptors ----------------------------------------------------------------------------------------------------

@@ -9,8 +9,12 @@ int main(void)
     vks_device *device;
     vks_surface *surface;
     vks_device_info device_info = {.name = "engine"};
-    vks_surface_info info = {
-        .width = 64, .height = 64, .format = 3, .pixels = pixels, .size = sizeof pixels, .stride = 256};
+    vks_surface_info info = {.width = 64,
+                             .height = 64,
+                             .format = VKS_FORMAT_RGBA8_UNORM,
+                             .pixels = pixels,
+                             .size = sizeof pixels,
+                             .stride = 256};
     if (vks_device_create(&device_info, &device) != VKS_OK)
         return fprintf(stderr, "%s\n", vks_last_error()->text), 1;
     if (vks_surface_create(device, &info, &surface) != VKS_OK || vks_surface_acquire(surface, 0, VKS_FOREVER) != VKS_OK)

@@ -35,7 +35,7 @@ static void run(const std::string &path, uint64_t acquire_key, uint64_t release_
 
     vks_image_info size{};
     size.width = size.height = 64;
-    size.format = 3;
+    size.format = VKS_FORMAT_RGBA8_UNORM;
     size.tiling = VKS_OPTIMAL;
     vks::surface surface = creates ? vks::create_image(device, size) : vks::open_image(device, given);
     if (creates)

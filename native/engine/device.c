@@ -20,7 +20,7 @@ static vks_status load(vks_engine *engine)
 vks_status vks_engine_create_device(vks_engine *engine)
 {
     const vks_physical *physical = &engine->physical;
-    const char *extensions[4] = {VKS_NEEDED_EXTENSION};
+    const char *extensions[5] = {VKS_NEEDED_EXTENSION};
     uint32_t n = 1;
     if ((engine->has_semaphore_fd = physical->has_semaphore_fd))
         extensions[n++] = VKS_SEMAPHORE_EXTENSION;
@@ -28,6 +28,8 @@ vks_status vks_engine_create_device(vks_engine *engine)
         extensions[n++] = VKS_HOST_EXTENSION;
     if (physical->has_linear_rendering)
         extensions[n++] = VKS_LINEAR_EXTENSION;
+    if ((engine->has_swapchain = physical->has_swapchain && engine->instance.has_surfaces))
+        extensions[n++] = VKS_SWAPCHAIN_EXTENSION;
     engine->families[VKS_GRAPHICS] = physical->graphics_family;
     engine->families[VKS_TRANSFER] = physical->transfer_family;
     engine->n_families = physical->transfer_family == VK_QUEUE_FAMILY_IGNORED ? 1 : 2;
@@ -205,6 +207,7 @@ static vks_status check_creation(vks_engine *engine, const VkDeviceCreateInfo *c
                         feature);
     engine->has_semaphore_fd = vks_has_name(names, n, VKS_SEMAPHORE_EXTENSION);
     engine->has_host_memory = vks_has_name(names, n, VKS_HOST_EXTENSION);
+    engine->has_swapchain = vks_has_name(names, n, VKS_SWAPCHAIN_EXTENSION);
     return VKS_OK;
 }
 

@@ -9,6 +9,7 @@
 #define VKS_SEMAPHORE_EXTENSION "VK_KHR_external_semaphore_fd"
 #define VKS_HOST_EXTENSION "VK_EXT_external_memory_host"
 #define VKS_LINEAR_EXTENSION "VK_NV_linear_color_attachment" /* else views of linear images that render are invalid */
+#define VKS_SWAPCHAIN_EXTENSION "VK_KHR_swapchain"
 #define VKS_MOST_FAMILIES 32u
 
 /* clang-format off */
@@ -45,7 +46,7 @@ typedef struct vks_engine {
     VkQueue queue;
     uint32_t families[VKS_FAMILIES]; /* queue families of the device's queues */
     uint32_t n_families;
-    bool is_adopted, has_semaphore_fd, has_host_memory;
+    bool is_adopted, has_semaphore_fd, has_host_memory, has_swapchain;
     pthread_mutex_t lock; /* guards the pools and the list; innermost but for the driver */
     VkCommandPool pools[VKS_FAMILIES];
     vks_surface_image *images; /* that are not destroyed */

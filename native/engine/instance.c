@@ -31,9 +31,15 @@ vks_status vks_instance_load(PFN_vkGetInstanceProcAddr get, VkInstance handle, v
 
 /* ---- the process's own instance ---- */
 
+/* Enabled where the loader has them, so that a program can make a VkSurfaceKHR. */
+static const char *const surface_extensions[] = {"VK_KHR_surface", "VK_KHR_xcb_surface", "VK_KHR_xlib_surface",
+                                                 "VK_KHR_wayland_surface", "VK_EXT_headless_surface"};
+enum { SURFACE_EXTENSIONS = sizeof surface_extensions / sizeof *surface_extensions };
+
 static struct {
     pthread_mutex_t lock;
     VkInstance handle; /* a forked child makes its own, because the threads of the parent's are gone */
+    bool has_surfaces;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void forget_parent(void)
@@ -44,7 +50,27 @@ static void forget_parent(void)
 
 static void register_reset(void) { vks_at_fork_child(forget_parent); }
 
-static vks_status create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out)
+/* Writes the names of those that the loader has, and returns their number. */
+static uint32_t list_surface_extensions(PFN_vkGetInstanceProcAddr get, const char **out)
+{
+    enum { MOST = 256 };
+    PFN_vkEnumerateInstanceExtensionProperties enumerate =
+        (PFN_vkEnumerateInstanceExtensionProperties)get(NULL, "vkEnumerateInstanceExtensionProperties");
+    VkExtensionProperties *all = calloc(MOST, sizeof *all);
+    uint32_t n = MOST, found = 0;
+    if (!enumerate || !all || enumerate(NULL, &n, all) < 0)
+        n = 0;
+    for (int i = 0; i < SURFACE_EXTENSIONS; i++)
+        for (uint32_t j = 0; j < n; j++)
+            if (!strcmp(surface_extensions[i], all[j].extensionName)) {
+                out[found++] = surface_extensions[i];
+                break;
+            }
+    free(all);
+    return found && out[0] == surface_extensions[0] ? found : 0; /* the others need the first */
+}
+
+static vks_status create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out, bool *has_surfaces)
 {
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
     PFN_vkEnumerateInstanceVersion ask = (PFN_vkEnumerateInstanceVersion)get(NULL, "vkEnumerateInstanceVersion");
@@ -56,7 +82,12 @@ static vks_status create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out
                                      .pApplicationName = "vkshare",
                                      .pEngineName = "vkshare",
                                      .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    const char *names[SURFACE_EXTENSIONS];
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &application,
+                                 .enabledExtensionCount = list_surface_extensions(get, names),
+                                 .ppEnabledExtensionNames = names};
+    *has_surfaces = info.enabledExtensionCount > 0;
     VkResult code = create(&info, NULL, out);
     return code == VK_ERROR_INCOMPATIBLE_DRIVER ? vks_fail(VKS_UNSUPPORTED, code, "there is no Vulkan driver here")
                                                 : vks_vulkan_result(code, "vkCreateInstance");
@@ -72,9 +103,12 @@ vks_status vks_instance_own(vks_instance *out)
         return status;
     pthread_mutex_lock(&own.lock);
     if (!own.handle)
-        status = create_instance(get, &own.handle);
+        status = create_instance(get, &own.handle, &own.has_surfaces);
     pthread_mutex_unlock(&own.lock);
-    return status ? status : vks_instance_load(get, own.handle, out);
+    if (!status)
+        status = vks_instance_load(get, own.handle, out);
+    out->has_surfaces = own.has_surfaces;
+    return status;
 }
 
 /* ---- adapters ---- */

@@ -16,6 +16,7 @@
 typedef struct vks_instance {
     PFN_vkGetInstanceProcAddr get;
     VkInstance handle;
+    bool has_surfaces; /* VK_KHR_surface is enabled; only known of the process's own instance */
 #define DECLARE(name) PFN_vk##name name;
     VKS_INSTANCE_FUNCTIONS(DECLARE)
 #undef DECLARE
@@ -24,8 +25,9 @@ typedef struct vks_instance {
 typedef struct vks_physical {
     VkPhysicalDevice handle;
     vks_adapter adapter;
-    uint32_t rank;                                                /* higher is better */
-    bool has_semaphore_fd, has_host_memory, has_linear_rendering; /* extensions, the last with its feature */
+    uint32_t rank; /* higher is better */
+    /* Extensions, the linear one with its feature. */
+    bool has_semaphore_fd, has_host_memory, has_linear_rendering, has_swapchain;
     uint64_t max_timeline_difference;
     VkDeviceSize host_alignment; /* of imported host pointers, bytes */
     VkPhysicalDeviceMemoryProperties memory;

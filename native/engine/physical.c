@@ -40,6 +40,7 @@ static vks_status check_extensions(const vks_instance *instance, vks_physical *o
     out->has_semaphore_fd = has_extension(all, n, VKS_SEMAPHORE_EXTENSION);
     out->has_host_memory = has_extension(all, n, VKS_HOST_EXTENSION);
     out->has_linear_rendering = has_extension(all, n, VKS_LINEAR_EXTENSION);
+    out->has_swapchain = has_extension(all, n, VKS_SWAPCHAIN_EXTENSION);
     free(all);
     if (code)
         return vks_vulkan_result(code, "vkEnumerateDeviceExtensionProperties");

@@ -82,6 +82,45 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
     return vks_swapchain_leave(s, status);
 }
 
+/* The surface that the image of an acquired frame has, with a reference for the caller; NULL: none yet. */
+static vks_status attached(vks_swapchain *s, const vks_frame *frame, vks_surface **out)
+{
+    vks_present_image *image;
+    vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
+    if (status)
+        return status;
+    if (!(status = vks_image_find(s, frame, &image)) && (*out = image->surface))
+        vks_surface_ref(*out);
+    return vks_swapchain_leave(s, status);
+}
+
+/* Makes a surface for the image of the frame. VKS_BAD_CALL: another thread did meanwhile. */
+static vks_status make_surface(vks_swapchain *s, const vks_frame *frame)
+{
+    vks_surface_info info = {
+        .width = frame->width, .height = frame->height, .format = s->vulkan.surface_format, .is_presentable = true};
+    vks_surface *made;
+    if (!s->vulkan.surface_format)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the surfaces of this swapchain are attached by its creator");
+    vks_status status = vks_surface_create(s->device, &info, &made);
+    if (status)
+        return status;
+    if ((status = vks_swapchain_attach(s, frame->index, frame->generation, made)))
+        vks_surface_close(made);
+    vks_surface_unref(made);
+    return status;
+}
+
+vks_status vks_swapchain_surface(vks_swapchain *s, const vks_frame *frame, vks_surface **out)
+{
+    *out = NULL;
+    vks_status status = attached(s, frame, out);
+    if (status || *out)
+        return status;
+    status = make_surface(s, frame);
+    return status && status != VKS_BAD_CALL ? status : attached(s, frame, out);
+}
+
 vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
 {
     vks_status status = vks_swapchain_check(s);

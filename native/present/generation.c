@@ -170,6 +170,8 @@ void vks_generation_destroy(vks_swapchain *s, vks_generation *generation)
             pthread_mutex_lock(&s->device->lock);
             image->surface->presentable = NULL;
             pthread_mutex_unlock(&s->device->lock);
+            if (s->vulkan.surface_format) /* made here; else its creator closes it */
+                vks_surface_close(image->surface);
             vks_surface_unref(image->surface);
         }
         if (image->view)

@@ -15,19 +15,7 @@
 #include <stdint.h>
 
 #include "raster/pool.h"
-
-// Memory order of the components; each is the Vulkan format of that name. Others store these numbers: never renumber.
-enum vks_format {
-    VKS_FORMAT_R8_UNORM = 1,
-    VKS_FORMAT_RG8_UNORM,
-    VKS_FORMAT_RGBA8_UNORM,
-    VKS_FORMAT_RGBA8_UNORM_SRGB, // RGB sRGB-encoded, A linear
-    VKS_FORMAT_BGRA8_UNORM,
-    VKS_FORMAT_RGB10A2_UNORM, // A2B10G10R10_UNORM_PACK32: R in bits 0..9, A in bits 30..31
-    VKS_FORMAT_R32_FLOAT,
-    VKS_FORMAT_RGBA16_FLOAT,
-    VKS_FORMAT_RGBA32_FLOAT,
-};
+#include "vkshare.h" // enum vks_format
 
 enum vks_filter {
     VKS_FILTER_NEAREST = 0,

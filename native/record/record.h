@@ -37,7 +37,7 @@ typedef enum vks_feature {
 typedef struct vks_drawable vks_drawable;
 typedef struct vks_drawable_info {
     uint32_t width, height; /* pixels */
-    uint32_t format;        /* enum vks_format of raster/raster.h */
+    uint32_t format;        /* vks_format */
     uint32_t usage, features;
     bool is_mappable;    /* the host may read the memory after the list */
     bool is_presentable; /* of a swapchain: in layout PRESENT_SRC_KHR between two lists, else in GENERAL */
@@ -116,7 +116,7 @@ enum {
     VKS_PIPELINE_BLIT = VKS_PIPELINE_COMPOSITE +
         4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target is float16 */
     VKS_PIPELINES = VKS_PIPELINE_BLIT + 16,
-    VKS_PIPELINE_FORMATS = 10u, /* enum vks_format is below */
+    VKS_PIPELINE_FORMATS = 10u, /* vks_format is below */
     VKS_PUSH_SIZE = 64u         /* bytes of push constants that the pipeline layout needs */
 };
 

@@ -193,6 +193,9 @@ static void *run(void *pointer)
 vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out)
 {
     static _Atomic uint32_t numbers;
+    vks_status status = vks_interval_check(interval);
+    if (status)
+        return status;
     vks_display *display = calloc(1, sizeof *display);
     if (!display)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a display");
@@ -254,8 +257,8 @@ void vks_display_shutdown(vks_display *display)
 
 vks_status vks_display_set_interval(vks_display *display, vks_interval interval, bool is_estimated)
 {
-    vks_status status = vks_display_enter(display);
-    if (status)
+    vks_status status = vks_interval_check(interval);
+    if (status || (status = vks_display_enter(display)))
         return status;
     vks_tick_clock_set_interval(&display->clock, interval, is_estimated);
     pthread_mutex_unlock(&display->lock);

@@ -8,14 +8,14 @@
 
 #include "vsync/tick_clock.h"
 
-typedef struct vks_mailbox {
+struct vks_mailbox {
     _Atomic uint32_t state;    /* vks_mailbox_state; the reader's futex */
     _Atomic uint32_t sequence; /* odd while a tick is being written */
     _Atomic uint64_t tick[6];
     _Atomic uint32_t wanted; /* 1: the reader wants ticks; the writer's futex */
     _Atomic uint32_t reserved;
     _Atomic uint64_t reader; /* identity (platform.h) of the reader's process; 0: the writer's own, or no reader yet */
-} vks_mailbox;
+};
 
 typedef enum vks_mailbox_state {
     VKS_MAILBOX_EMPTY,

@@ -15,37 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vkshare.h"
-
-/* numerator / denominator nanoseconds: 60000/1001 Hz is 1001e9 / 60000. */
-typedef struct vks_interval {
-    uint64_t numerator;
-    uint32_t denominator;
-} vks_interval;
-
-typedef enum vks_tick_kind {
-    VKS_TICK_SOFTWARE, /* computed */
-    VKS_TICK_X11_PRESENT,
-    VKS_TICK_PRESENT_WAIT,
-    VKS_TICK_DISPLAY_CONTROL,
-    VKS_TICK_PRESENT_TIMING,
-} vks_tick_kind;
-
-enum {
-    VKS_TICK_IS_MISSED = 1,    /* the tick precedes its observer */
-    VKS_TICK_IS_ESTIMATED = 2, /* the interval is unknown; 1/60 s is assumed */
-    VKS_TICK_IS_BROKEN = 4     /* a discontinuity: a long time passed without a tick */
-};
-
-typedef struct vks_tick {
-    uint64_t id;     /* grows; a step of more than one counts ticks that were not delivered */
-    uint64_t time;   /* of the vsync; never later than now */
-    uint64_t output; /* earliest display time of a frame that begins now; after `time` */
-    vks_interval interval;
-    uint32_t kind;    /* vks_tick_kind */
-    uint32_t flags;   /* VKS_TICK_IS_* */
-    uint32_t display; /* number of the display; the tick clock leaves it 0 */
-} vks_tick;
+#include "vkshare_present.h"
 
 /* The owner reads `interval`, `kind`, `last` and `by_hardware`; other fields are internal. */
 typedef struct vks_tick_clock {

@@ -11,7 +11,8 @@ from results import ROOT
 
 pytestmark = pytest.mark.no_driver
 
-HEADER = "\n".join((ROOT / "native" / name).read_text() for name in ("vkshare.h", "vkshare_vulkan.h"))
+NAMES = ("vkshare.h", "vkshare_ipc.h", "vkshare_vulkan.h", "vkshare_present.h")
+HEADER = "\n".join((ROOT / "native" / name).read_text() for name in NAMES)
 BUILT = layers.built()
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)

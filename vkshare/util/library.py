@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def get_include() -> str:
-    """Return the folder of the headers `vkshare.h`, `vkshare_vulkan.h` and `vkshare.hpp`.
+    """Return the folder of the headers, from `vkshare.h` to `vkshare.hpp`.
 
     A compiler takes it with ``-I``; `vkshare --cflags` prints that option.
 

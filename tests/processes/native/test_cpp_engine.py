@@ -132,7 +132,7 @@ int main()
     moved = std::move(device);
     vks_image_info size{};
     size.width = size.height = 4;
-    size.format = 3;
+    size.format = VKS_FORMAT_RGBA8_UNORM;
     vks::surface surface = vks::create_image(moved, size);
     vks::ownership turn(surface, 0, 1);
     vks::ownership other = std::move(turn);

@@ -10,7 +10,7 @@ from support.tree_paths import ROOT
 pytestmark = [pytest.mark.no_driver, pytest.mark.wheel]
 
 NATIVE = ROOT / "native"
-HEADERS = [NATIVE / "vkshare.h", NATIVE / "vkshare_vulkan.h"]
+HEADERS = [NATIVE / f"vkshare{part}.h" for part in ("", "_ipc", "_vulkan", "_present")]
 # A comment, and the declarations of functions that follow it without a blank line or another comment.
 DOCUMENTED = re.compile(
     r"/\*(?P<comment>(?:(?!\*/).)*)\*/\n(?P<functions>(?:[a-z][^;{}/]*\([^;{}]*\);[^\n]*\n)+)", re.DOTALL
