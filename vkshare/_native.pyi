@@ -14,6 +14,8 @@ MAX_METADATA: int
 MESSAGE_CALLBACK: int  # address of vks_message_callback (native/backend/messages.h)
 
 class Device:
+    @property
+    def _address(self) -> int: ...
     """One queue. `vulkan` is None for the CPU backend, else a dict of ints.
 
     get_device_proc_addr, device, queue, export_timelines (bool), max_timeline_difference, is_adopted (bool), and
@@ -104,6 +106,8 @@ class ArrayBuffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Fence:
+    @property
+    def _address(self) -> int: ...
     """A timeline. Fence(device, initial) makes one; open() a follower; adopt() wraps an engine's semaphore."""
 
     def __init__(self, device: Device, initial: int = 0) -> None: ...
@@ -138,6 +142,8 @@ class Fence:
     def close(self) -> None: ...
 
 class Surface:
+    @property
+    def _address(self) -> int: ...
     """One handle of a keyed mutex. The public Surface makes image and memory first (page_fd None: a new page)."""
 
     def __init__(
@@ -193,6 +199,8 @@ class Surface:
     def _next_key(self) -> int: ...
 
 class _QueueEnd:
+    @property
+    def _address(self) -> int: ...
     def __init__(self, device: Device, page_fd: int, surfaces: tuple[Surface, ...]) -> None: ...
     def _close(self) -> None: ...
     def _counts(self) -> tuple[int, int, int, int, int]: ...
@@ -236,6 +244,8 @@ def raise_status(status: int, what: str) -> NoReturn: ...  # of this thread's la
 def deadline(timeout: float | None) -> int: ...  # ns of CLOCK_MONOTONIC; 0: test and return; TypeError, ValueError
 
 class Swapchain:
+    @property
+    def _address(self) -> int: ...
     """The frames of a window or of a headless target: native/present/swapchain.h."""
 
     def __init__(

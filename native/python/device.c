@@ -354,7 +354,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+VKPY_ADDRESS_GETTER(device_address, vkpy_device)
+
 static PyGetSetDef properties[] = {
+    VKPY_ADDRESS(device_address),
     {"name", device_get_name, NULL, "The name that shared pages show.", NULL},
     {"is_closed", device_is_closed, NULL, "Whether the device was closed.", NULL},
     {"is_lost", device_is_lost, NULL, "Whether the driver has reported the loss of the device.", NULL},

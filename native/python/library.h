@@ -2,8 +2,10 @@
  *
  * cffi releases the GIL around each call. A short call must keep it, because another thread would
  * keep it for a switch interval (X8). So the calls keep it, except those that the emitter wraps in
- * the macros below: functions with a deadline, unless it is 0, and functions that wait for another
- * thread or for the kernel. */
+ * the macros below: functions with a deadline, unless it is 0, functions that wait for another
+ * thread or for the kernel, and, in a process with a queue lock that is a Python callable, functions
+ * of a device or of an object of one: the lock's holder may wait for the GIL, and a thread that waits
+ * for that holder may hold any lock of the core. */
 #ifndef VKPY_LIBRARY_H
 #define VKPY_LIBRARY_H
 
@@ -31,10 +33,17 @@
         vkpy_restore(vkpy_thread);                                                                                     \
     })
 
+static bool vkpy_has_queue_lock; /* guarded by the GIL; never false again */
+
+static inline PyThreadState *vkpy_let_holder_run(void)
+{
+    return vkpy_has_queue_lock ? PyEval_SaveThread() : NULL;
+}
+
 static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
 {
     if (deadline == 0)
-        return NULL;
+        return vkpy_let_holder_run();
     vkpy_prepare_to_sleep();
     return PyEval_SaveThread();
 }

@@ -682,7 +682,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+VKPY_ADDRESS_GETTER(swapchain_address, vkpy_swapchain)
+
 static PyGetSetDef properties[] = {
+    VKPY_ADDRESS(swapchain_address),
     {"device", swapchain_get_device, NULL, "The device whose queue presents.", NULL},
     {"is_closed", swapchain_is_closed, NULL, "Whether close() ran.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -133,6 +133,12 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
         return value;                                                                                                  \
     }
 
+/* Defines the getter of `_address`, the object of the core as an int: for
+ * vkshare.util.library_calls.pointer(). */
+#define VKPY_ADDRESS_GETTER(function, type)                                                                            \
+    VKPY_GETTER(function, type, PyLong_FromVoidPtr((void *)self->core))
+#define VKPY_ADDRESS(function) {"_address", function, NULL, "The address of its object of the C library.", NULL}
+
 /* Called first and last in every dealloc. `free` also drops the instance's reference to its type.
  */
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected);

@@ -14,7 +14,7 @@ from vkshare import _native
 from vkshare._library import ffi, lib
 from vkshare.errors import InvalidCallError
 
-__all__ = ["TIMEOUT", "LibraryObject", "check", "ffi", "lib", "take_fd", "u64", "wait"]
+__all__ = ["TIMEOUT", "LibraryObject", "check", "ffi", "lib", "pointer", "take_fd", "u64", "wait"]
 
 TIMEOUT: int = lib.VKS_TIMEOUT
 _INTERRUPTED: int = lib.VKS_INTERRUPTED
@@ -51,6 +51,14 @@ def u64(name: str, value: Any) -> int:
     if not 0 <= number < 2**64:
         raise ValueError(f"{name} is {number}, allowed is 0 to 2**64 - 1")
     return number
+
+
+def pointer(kind: str, owner: Any) -> Any:
+    """Return the object of an instance of vkshare._native, such as a Surface's: `kind` is "vks_surface *".
+
+    It lives as long as `owner`. Errors: InvalidCallError, because the __init__ of `owner` did not run or failed.
+    """
+    return ffi.cast(kind, owner._address)
 
 
 def take_fd(create: Callable[[Any], int], what: str) -> int:
