@@ -32,6 +32,12 @@ WAITS = {
     "vks_display_shutdown",
     "vks_memory_replace",  # a read of /proc/self/maps takes a lock on this process's memory map
     "vks_memory_reserve",
+    "vks_swapchain_attach",
+    "vks_swapchain_image",
+    "vks_swapchain_new_offscreen",
+    "vks_swapchain_retarget",
+    "vks_swapchain_take_semaphores",
+    "vks_swapchain_try_close",
     "vks_work_ring_take",
 }
 
@@ -44,6 +50,7 @@ ENDS = {
     "vks_bridge_end": ("vks_bridge_leave",),
     "vks_cuda_timeline": ("vks_cuda_timeline_destroy",),
     "vks_drawable": ("vks_drawable_unref",),
+    "vks_event_queue": ("vks_event_queue_close", "vks_event_queue_unref"),  # fences may refer to it still
     "vks_recorder": ("vks_recorder_unref",),
     "vks_tracker": ("vks_tracker_destroy",),
     "vks_server_poll": ("vks_server_poll_destroy",),
@@ -122,7 +129,7 @@ def release_of(name: str, declaration: str, parameters: list[str]) -> str | None
     if "deadline" in parameters:
         return "vkpy_sleep_until(deadline)"
     if name in WAITS:
-        return "PyEval_SaveThread()"
+        return "vkpy_sleep_until(VKS_FOREVER)"
     return "vkpy_let_holder_run()" if LOCKED.search(declaration) else None
 
 
@@ -145,6 +152,17 @@ def own_functions() -> Iterator[tuple[str, str]]:
     yield "void expect_queue_lock(void)", "{ vkpy_has_queue_lock = true; }"
     yield "void release_fd(int *cell)", "{ if (*cell >= 0) close(*cell); }"
     yield "int take_fd(int *cell)", "{ int fd = *cell; *cell = -1; return fd; }"
+    yield "void lock_queue(void *callables)", "{ vkpy_call_back(callables, 0); }"
+    yield "void unlock_queue(void *callables)", "{ vkpy_call_back(callables, 1); }"
+    yield (
+        "vks_status pin(vks_swapchain *swapchain, uint64_t generation, vks_swapchain **cell)",
+        "{ vks_status status = vks_swapchain_pin(swapchain, generation);"
+        " if (status == VKS_OK) vks_swapchain_ref(*cell = swapchain); return status; }",
+    )
+    yield (
+        "void unpin(vks_swapchain **cell)",
+        "{ if (*cell != NULL) { vks_swapchain_unpin(*cell); vks_swapchain_unref(*cell); } }",
+    )
     for kind, calls in ENDS.items():
         body = " ".join(f"{call}(*cell);" for call in calls)
         yield f"void release_{kind}({kind} **cell)", f"{{ if (*cell != NULL) {{ {body} }} }}"
@@ -161,8 +179,8 @@ def main() -> int:
     found = list(dict.fromkeys(declarations(preprocessed(options.compiler, options.headers), exported)))
     functions = {match[1]: item for item in found if (match := re.match(r"(?!typedef)[^(]*\b(vks_\w+)\(", item))}
     preamble = [f'#include "{header}"' for header in [*options.headers, "python/library.h"]]
-    preamble += [f"static {declaration} {body}" for declaration, body in own_functions()]
     preamble += wait_macros(functions)
+    preamble += [f"static {declaration} {body}" for declaration, body in own_functions()]
     ffi = cffi.FFI()
     ffi.cdef("\n".join([*found, *(f"{declaration};" for declaration, _ in own_functions())]))
     ffi.set_source("vkshare._library", "\n".join(preamble) + "\n")

@@ -77,8 +77,6 @@ void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval);
  * call. VKS_INTERRUPTED and VKS_TIMEOUT: as in vks_swapchain_try_close(). With offscreen images any
  * other number shows it again. */
 vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface);
-/* Reports that the window is gone: VKS_SURFACE_LOST from now on. Never blocks. */
-void vks_swapchain_lose(vks_swapchain *swapchain);
 /* Creates the VkSwapchainKHR now if it is missing or out of date. Blocks, as acquire does. */
 vks_status vks_swapchain_prepare(vks_swapchain *swapchain, uint64_t deadline);
 

@@ -35,10 +35,7 @@
 
 static bool vkpy_has_queue_lock; /* guarded by the GIL; never false again */
 
-static inline PyThreadState *vkpy_let_holder_run(void)
-{
-    return vkpy_has_queue_lock ? PyEval_SaveThread() : NULL;
-}
+static inline PyThreadState *vkpy_let_holder_run(void) { return vkpy_has_queue_lock ? PyEval_SaveThread() : NULL; }
 
 static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
 {
@@ -46,6 +43,21 @@ static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
         return vkpy_let_holder_run();
     vkpy_prepare_to_sleep();
     return PyEval_SaveThread();
+}
+
+/* A queue lock that is a tuple of two Python callables. The core calls them from its own threads too,
+ * with or without the GIL. */
+static inline void vkpy_call_back(PyObject *callables, Py_ssize_t which)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *traceback, *callable = PyTuple_GetItem(callables, which);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *result = PyObject_CallNoArgs(callable);
+    if (result == NULL)
+        PyErr_WriteUnraisable(callable);
+    Py_XDECREF(result);
+    PyErr_Restore(type, value, traceback);
+    PyGILState_Release(state);
 }
 
 static inline void vkpy_restore(PyThreadState *thread)

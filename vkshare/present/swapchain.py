@@ -179,9 +179,10 @@ class Swapchain(ImageSurfaces):
         InvalidCallError
             The commands were prepared for another swapchain.
         """
-        if isinstance(prepared, Prepared) and prepared.swapchain is not self:
+        arguments.instance("prepared", prepared, Prepared, "result of swapchain.prepare()")
+        if prepared.swapchain is not self:
             raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
-        self._run(prepared, timeout)
+        self._run(prepared._lists, timeout)
 
     def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
         """Records commands for present_prepared().
@@ -388,11 +389,9 @@ class Swapchain(ImageSurfaces):
 
     def _hook(self) -> None:
         assert self._shown is not None
-        self._set_hooks(
-            acquired=self._shown.acquired_hook(),
-            presenting=self._shown.presenting_hook(),
-            look=self._window._look if self._window is not None else None,
-        )
+        self._acquired_hook = self._shown.acquired_hook()
+        self._presenting_hook = self._shown.presenting_hook()
+        self._window_check = self._window._look if self._window is not None else None
 
     def _let_go(self) -> None:
         """Called by the window's connection before it ends: nothing may refer to its display any more.

@@ -18,7 +18,6 @@ from vkshare.backends.vulkan.pipelines import Pipelines
 from vkshare.backends.vulkan.presentable import PresentableImage
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError
-from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare._native import Recording
@@ -33,8 +32,6 @@ class VulkanBackend:
         self.adapter = adapter
         self.context = context
         self._locks = {} if lock_queue is None else {"lock_queue": lock_queue, "unlock_queue": unlock_queue}
-        if callable(lock_queue):
-            lib.expect_queue_lock()
         self._pipelines: Pipelines | None = None
 
     @property
