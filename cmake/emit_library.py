@@ -147,9 +147,10 @@ def wait_macros(functions: dict[str, str]) -> Iterator[str]:
 def own_functions() -> Iterator[tuple[str, str]]:
     """Yield (declaration, body) of the module's own functions, most of them destructors of cells.
 
-    A cell has the address of an object or NULL, or an fd or -1.
+    A cell has the address of an object or NULL, or an fd or -1, or counts a queue lock.
     """
-    yield "void expect_queue_lock(void)", "{ vkpy_has_queue_lock = true; }"
+    yield "void expect_queue_lock(int *cell)", "{ vkpy_queue_locks += *cell = 1; }"
+    yield "void forget_queue_lock(int *cell)", "{ vkpy_queue_locks -= *cell; }"
     yield "void release_fd(int *cell)", "{ if (*cell >= 0) close(*cell); }"
     yield "int take_fd(int *cell)", "{ int fd = *cell; *cell = -1; return fd; }"
     yield "void lock_queue(void *callables)", "{ vkpy_call_back(callables, 0); }"

@@ -33,9 +33,9 @@
         vkpy_restore(vkpy_thread);                                                                                     \
     })
 
-static bool vkpy_has_queue_lock; /* guarded by the GIL; never false again */
+static int vkpy_queue_locks; /* that are Python callables, of living devices; guarded by the GIL */
 
-static inline PyThreadState *vkpy_let_holder_run(void) { return vkpy_has_queue_lock ? PyEval_SaveThread() : NULL; }
+static inline PyThreadState *vkpy_let_holder_run(void) { return vkpy_queue_locks != 0 ? PyEval_SaveThread() : NULL; }
 
 static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
 {
@@ -45,8 +45,8 @@ static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
     return PyEval_SaveThread();
 }
 
-/* A queue lock that is a tuple of two Python callables. The core calls them from its own threads too,
- * with or without the GIL. */
+/* A queue lock that is a tuple, of Python callables at first. The core calls them from its own threads
+ * too, with or without the GIL. */
 static inline void vkpy_call_back(PyObject *callables, Py_ssize_t which)
 {
     PyGILState_STATE state = PyGILState_Ensure();

@@ -15,7 +15,6 @@ _U64 = 2**64 - 1
 class DeviceCore(_native.Device):
     """One queue. `vulkan`: the arguments of _vulkan_info(), ints where C has handles; None: the CPU backend."""
 
-    _core: Any = NotInitialised()
     _name: Any = NotInitialised()
 
     def __init__(
@@ -33,13 +32,16 @@ class DeviceCore(_native.Device):
         threads = arguments.integer("raster_threads", raster_threads, 0, 1024)
         info = ffi.new("vks_device_info *", (text, limit, threads, vulkan_info))
         super().__init__(capsule("vks_device_info", info), lock)
-        self._core, self._name = pointer("vks_device *", self), name
+        self._name = name
+
+    @property
+    def _core(self) -> Any:
+        return pointer("vks_device *", self)
 
     @property
     def name(self) -> str:
         """The name that shared pages show."""
-        name: str = self._name
-        return name
+        return str(self._name)
 
     @property
     def is_lost(self) -> bool:
@@ -49,14 +51,12 @@ class DeviceCore(_native.Device):
     @property
     def _submitted(self) -> int:
         """The serial of the last batch that the driver was given."""
-        serial: int = lib.vks_device_submitted(self._core)
-        return serial
+        return int(lib.vks_device_submitted(self._core))
 
     @property
     def _completed(self) -> int:
         """The serial of the last batch that has run."""
-        serial: int = lib.vks_device_completed(self._core)
-        return serial
+        return int(lib.vks_device_completed(self._core))
 
     def wait_idle(self, timeout: float | None = None) -> None:
         """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds."""
@@ -124,7 +124,8 @@ def _queue_lock(lock_queue: Any = None, unlock_queue: Any = None, lock_user: int
     for name, function in pair.items():
         if not callable(function):
             raise TypeError(f"{name} must be a callable, as the other one is")
-    lib.expect_queue_lock()
-    callables = tuple(pair.values())
+    expected = ffi.gc(ffi.new("int *"), lib.forget_queue_lock)
+    lib.expect_queue_lock(expected)
+    kept = (lock_queue, unlock_queue, expected)
     functions = {name: ffi.addressof(lib, name) for name in pair}
-    return functions | {"lock_user": ffi.cast("void *", id(callables))}, callables
+    return functions | {"lock_user": ffi.cast("void *", id(kept))}, kept

@@ -18,7 +18,6 @@ class SwapchainCore(_native.Swapchain):
     offscreen images, which the subclass makes.
     """
 
-    _core: Any = NotInitialised()
     _is_closed: Any = NotInitialised()
 
     def __init__(
@@ -31,13 +30,16 @@ class SwapchainCore(_native.Swapchain):
         present_info = _present_info(**vulkan) if vulkan is not None else ffi.NULL
         info = _complete("vks_swapchain_info", {**options, "device": ffi.NULL, "vulkan": present_info})
         super().__init__(device, frame_type, capsule("vks_swapchain_info", info))
-        self._core, self._frame_type, self._is_closed = pointer("vks_swapchain *", self), frame_type, False
+        self._frame_type, self._is_closed = frame_type, False
+
+    @property
+    def _core(self) -> Any:
+        return pointer("vks_swapchain *", self)
 
     @property
     def is_closed(self) -> bool:
         """Whether close() ran."""
-        is_closed: bool = self._is_closed
-        return is_closed
+        return bool(self._is_closed)
 
     def _close(self) -> None:
         core, self._is_closed = self._core, True

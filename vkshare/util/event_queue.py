@@ -15,8 +15,7 @@ class EventQueue(LibraryObject):
 
     def fileno(self) -> int:
         """Return the eventfd, readable while there are events. The event queue owns it."""
-        fd: int = lib.vks_event_queue_fd(self._pointer)
-        return fd
+        return int(lib.vks_event_queue_fd(self._pointer))
 
     def drain(self) -> list[tuple[int, BaseException | None]]:
         """Return (token, None), or (token, why it can never happen), of each event since the last call."""
