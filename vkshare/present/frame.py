@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native
 from vkshare.errors import InvalidCallError
+from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare.core.commands import CommandList
@@ -125,7 +126,7 @@ class Prepared:
 
 
 class _Lists(dict[int, "CommandList"]):
-    """The lists of prepare(), which C looks up by generation * 16 + index of an image."""
+    """The lists of prepare(), which C looks up by generation * VKS_SWAPCHAIN_IMAGES + index of an image."""
 
     def __init__(self, swapchain: Swapchain, record: Callable[[CommandList, View], object]) -> None:
         self._swapchain = swapchain
@@ -133,7 +134,7 @@ class _Lists(dict[int, "CommandList"]):
         self._generation = 0
 
     def __missing__(self, key: int) -> CommandList:
-        generation, index = divmod(key, 16)
+        generation, index = divmod(key, lib.VKS_SWAPCHAIN_IMAGES)
         if self._generation != generation:
             self.clear()  # lists for destroyed images
             self._generation = generation

@@ -73,9 +73,8 @@ class Swapchain(ImageSurfaces):
         self._shown: FrameCapture | None = None
         size = self._target_size()
         try:
-            deadlines = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE}
-            options = {"width": size[0], "height": size[1], **counts, **deadlines}
-            super().__init__(device, Frame, options, self._images.native)
+            limits = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE, **counts}
+            super().__init__(device, Frame, {"width": size[0], "height": size[1], **limits}, self._images.native)
             self._start(size, capture)
         except BaseException:
             with contextlib.suppress(InvalidCallError):  # there is none yet
