@@ -18,6 +18,7 @@ from benchmarks.report import Must, Row
 from vkshare import _native
 from vkshare.formats import FORMATS
 from vkshare.present.frame import Frame
+from vkshare.present.swapchain_core import SwapchainCore
 
 if TYPE_CHECKING:
     from vkshare import Device
@@ -58,7 +59,7 @@ def _calls(driver: NothingDriver, device: Device, *, by_fences: bool) -> Iterato
         ]
 
 
-class NothingSwapchain(_native.Swapchain):
+class NothingSwapchain(SwapchainCore):
     """A swapchain on the driver that does nothing: what vkshare.Swapchain is, without a target and pictures."""
 
     def __init__(self, driver: NothingDriver, device: Device, *, by_fences: bool) -> None:
@@ -89,6 +90,7 @@ class NothingSwapchain(_native.Swapchain):
         }
         super().__init__(device, Frame, options, vulkan)
         self.commands: dict[int, Any] = {}  # a list an image, that writes to it
+        self.lists: dict[int, Any] = {}  # the same, as _run() looks them up
 
     def _adopt(self, index: int, generation: int) -> None:
         """The image is out for the first time: gives it its surface."""
@@ -97,7 +99,7 @@ class NothingSwapchain(_native.Swapchain):
         self._attach(index, generation, surface)
         commands = self.device.record()
         commands._set_vulkan(COMMAND_BUFFER, [(surface, True)], lambda: None)
-        self.commands[index] = commands
+        self.commands[index] = self.lists[generation * 16 + index] = commands
 
     def __enter__(self) -> Self:
         return self
@@ -112,24 +114,14 @@ class NothingSwapchain(_native.Swapchain):
         def acquire(self, timeout: float | None = None) -> Frame: ...
 
 
-class _Prepared(_native.Prepared):
-    """As swapchain.prepare() gives it."""
-
-    def __init__(self, swapchain: NothingSwapchain) -> None:
-        self._swapchain = swapchain
-
-    def _record(self, index: int) -> Any:
-        return self._swapchain.commands[index]
-
-
 def one_call(swapchain: NothingSwapchain) -> Timed:
     """present_prepared(prepared)."""
-    prepared, present = _Prepared(swapchain), swapchain._run
+    lists, present = swapchain.lists, swapchain._run
 
     @timed
     def loop(n: int) -> None:
         for _ in range(n):
-            present(prepared)
+            present(lists)
 
     return loop
 

@@ -32,6 +32,12 @@ WAITS = {
     "vks_display_shutdown",
     "vks_memory_replace",  # a read of /proc/self/maps takes a lock on this process's memory map
     "vks_memory_reserve",
+    "vks_swapchain_attach",
+    "vks_swapchain_image",
+    "vks_swapchain_new_offscreen",
+    "vks_swapchain_retarget",
+    "vks_swapchain_take_semaphores",
+    "vks_swapchain_try_close",
     "vks_work_ring_take",
 }
 
@@ -44,11 +50,15 @@ ENDS = {
     "vks_bridge_end": ("vks_bridge_leave",),
     "vks_cuda_timeline": ("vks_cuda_timeline_destroy",),
     "vks_drawable": ("vks_drawable_unref",),
+    "vks_event_queue": ("vks_event_queue_close", "vks_event_queue_unref"),  # fences may refer to it still
     "vks_recorder": ("vks_recorder_unref",),
     "vks_tracker": ("vks_tracker_destroy",),
     "vks_server_poll": ("vks_server_poll_destroy",),
     "vks_work_ring": ("vks_work_ring_destroy",),
 }
+
+# The first parameter of functions that may take a lock that a thread holds while it waits for a device's queue lock.
+LOCKED = re.compile(r"\((?:const )?vks_(?:device|surface|fence|commands|swapchain|queue|work) \*")
 
 UNREADABLE = re.compile(r"\b(_Atomic|pthread_\w+|va_list)\b|\w+ (\w+) : \d")
 
@@ -114,21 +124,46 @@ def declarations(text: str, exported: set[str]) -> Iterator[str]:
             yield item
 
 
+def release_of(name: str, declaration: str, parameters: list[str]) -> str | None:
+    """Return the C expression that releases the GIL for this function, where that is needed; None: it never is."""
+    if "deadline" in parameters:
+        return "vkpy_sleep_until(deadline)"
+    if name in WAITS:
+        return "vkpy_sleep_until(VKS_FOREVER)"
+    return "vkpy_let_holder_run()" if LOCKED.search(declaration) else None
+
+
 def wait_macros(functions: dict[str, str]) -> Iterator[str]:
-    """Yield a macro around each function that waits: it releases the GIL unless the deadline is 0."""
+    """Yield a macro around each function that may release the GIL."""
     for name, declaration in functions.items():
-        parameters = re.findall(r"(\w+)(?:\[\w*\])? ?[,)]", declaration.partition("(")[2])
-        if name in WAITS or "deadline" in parameters:
-            release = "vkpy_sleep_until(deadline)" if "deadline" in parameters else "PyEval_SaveThread()"
+        plain = re.sub(r"\(\*(\w+)\)\([^()]*\)", r"\1", declaration)  # a pointer to a function is one parameter
+        parameters = re.findall(r"(\w+)(?:\[\w*\])? ?[,)]", plain.partition("(")[2])
+        if release := release_of(name, declaration, parameters):
             macro = "VKPY_WAIT_VOID" if declaration.startswith("void ") else "VKPY_WAIT"
             call = f"{name}({', '.join(parameters)})"
             yield f"#define {call} {macro}({release}, {call})"
 
 
-def ends() -> Iterator[tuple[str, str]]:
-    """Yield (declaration, body) of each destructor of a cell: with the address of an object or NULL, or an fd or -1."""
+def own_functions() -> Iterator[tuple[str, str]]:
+    """Yield (declaration, body) of the module's own functions, most of them destructors of cells.
+
+    A cell has the address of an object or NULL, or an fd or -1, or counts a queue lock.
+    """
+    yield "void expect_queue_lock(int *cell)", "{ vkpy_queue_locks += *cell = 1; }"
+    yield "void forget_queue_lock(int *cell)", "{ vkpy_queue_locks -= *cell; }"
     yield "void release_fd(int *cell)", "{ if (*cell >= 0) close(*cell); }"
     yield "int take_fd(int *cell)", "{ int fd = *cell; *cell = -1; return fd; }"
+    yield "void lock_queue(void *callables)", "{ vkpy_call_back(callables, 0); }"
+    yield "void unlock_queue(void *callables)", "{ vkpy_call_back(callables, 1); }"
+    yield (
+        "vks_status pin(vks_swapchain *swapchain, uint64_t generation, vks_swapchain **cell)",
+        "{ vks_status status = vks_swapchain_pin(swapchain, generation);"
+        " if (status == VKS_OK) vks_swapchain_ref(*cell = swapchain); return status; }",
+    )
+    yield (
+        "void unpin(vks_swapchain **cell)",
+        "{ if (*cell != NULL) { vks_swapchain_unpin(*cell); vks_swapchain_unref(*cell); } }",
+    )
     for kind, calls in ENDS.items():
         body = " ".join(f"{call}(*cell);" for call in calls)
         yield f"void release_{kind}({kind} **cell)", f"{{ if (*cell != NULL) {{ {body} }} }}"
@@ -145,10 +180,10 @@ def main() -> int:
     found = list(dict.fromkeys(declarations(preprocessed(options.compiler, options.headers), exported)))
     functions = {match[1]: item for item in found if (match := re.match(r"(?!typedef)[^(]*\b(vks_\w+)\(", item))}
     preamble = [f'#include "{header}"' for header in [*options.headers, "python/library.h"]]
-    preamble += [f"static {declaration} {body}" for declaration, body in ends()]
     preamble += wait_macros(functions)
+    preamble += [f"static {declaration} {body}" for declaration, body in own_functions()]
     ffi = cffi.FFI()
-    ffi.cdef("\n".join([*found, *(f"{declaration};" for declaration, _ in ends())]))
+    ffi.cdef("\n".join([*found, *(f"{declaration};" for declaration, _ in own_functions())]))
     ffi.set_source("vkshare._library", "\n".join(preamble) + "\n")
     ffi.emit_c_code(str(options.output))
     return 0

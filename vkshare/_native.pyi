@@ -4,8 +4,10 @@ Timeouts are float seconds, None waits for ever, 0 tests. Every method is thread
 GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and built-in ones.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Self
+
+from vkshare.util.event_queue import EventQueue
 
 LAYOUT_VERSION: int
 SLOTS: int
@@ -14,32 +16,15 @@ MAX_METADATA: int
 MESSAGE_CALLBACK: int  # address of vks_message_callback (native/backend/messages.h)
 
 class Device:
-    """One queue. `vulkan` is None for the CPU backend, else a dict of ints.
-
-    get_device_proc_addr, device, queue, export_timelines (bool), max_timeline_difference, is_adopted (bool), and
-    optionally lock_queue, unlock_queue (callables taking nothing, or addresses of C functions void (*)(void *)) with
-    lock_user.
-    """
-
-    def __init__(
-        self, *, name: str = "", held_limit: int = 0, raster_threads: int = 0, vulkan: dict[str, Any] | None = None
-    ) -> None: ...
     @property
-    def name(self) -> str: ...
+    def _address(self) -> int: ...
+    """One queue. `info`: the capsule of a vks_device_info; `queue_lock`: what the lock in it needs alive."""
+
+    def __init__(self, info: object, queue_lock: object = None) -> None: ...
     @property
     def is_closed(self) -> bool: ...
-    @property
-    def is_lost(self) -> bool: ...
-    @property
-    def _submitted(self) -> int: ...  # serials, see vkshare.h
-    @property
-    def _completed(self) -> int: ...
     def submit(self, *commands: Any, waits: Any = (), signals: Any = ()) -> Submission: ...
-    def wait_idle(self, timeout: float | None = None) -> None: ...
     def _check(self) -> None: ...  # raises if closed, lost or inherited through fork
-    def _mark_lost(self) -> None: ...
-    def _counters(self) -> dict[str, int]: ...  # vks_device_statistics
-    def _count_copy(self, nbytes: int) -> None: ...
     def _reap(self, all: bool = False) -> int: ...
     def _shutdown(self) -> bool: ...  # False: the driver hangs, nothing may be destroyed
     def _set_recorder(self, recorder: object, subpixel_bits: int) -> None: ...  # a capsule, or None; one is kept
@@ -104,6 +89,8 @@ class ArrayBuffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Fence:
+    @property
+    def _address(self) -> int: ...
     """A timeline. Fence(device, initial) makes one; open() a follower; adopt() wraps an engine's semaphore."""
 
     def __init__(self, device: Device, initial: int = 0) -> None: ...
@@ -138,6 +125,8 @@ class Fence:
     def close(self) -> None: ...
 
 class Surface:
+    @property
+    def _address(self) -> int: ...
     """One handle of a keyed mutex. The public Surface makes image and memory first (page_fd None: a new page)."""
 
     def __init__(
@@ -193,6 +182,8 @@ class Surface:
     def _next_key(self) -> int: ...
 
 class _QueueEnd:
+    @property
+    def _address(self) -> int: ...
     def __init__(self, device: Device, page_fd: int, surfaces: tuple[Surface, ...]) -> None: ...
     def _close(self) -> None: ...
     def _counts(self) -> tuple[int, int, int, int, int]: ...
@@ -222,54 +213,37 @@ class PendingAcquire:
     def cancel(self) -> bool: ...  # True: cancelled; False: it had been granted
     def _notify(self, event_queue: EventQueue, token: int) -> None: ...
 
-class EventQueue:
-    """One eventfd for any number of outstanding events."""
-
-    def __init__(self) -> None: ...
-    def fileno(self) -> int: ...
-    def drain(self) -> list[tuple[int, BaseException | None]]: ...
-    @property
-    def _address(self) -> int: ...  # of the vks_event_queue
-
-def capsule(address: int, kind: str) -> object: ...  # kind: "vks_drawable" or "vks_recorder"
+def capsule(address: int, kind: str) -> object: ...  # kind: its type, such as "vks_drawable"
 def raise_status(status: int, what: str) -> NoReturn: ...  # of this thread's last call, which failed
 def deadline(timeout: float | None) -> int: ...  # ns of CLOCK_MONOTONIC; 0: test and return; TypeError, ValueError
 
 class Swapchain:
-    """The frames of a window or of a headless target: native/present/swapchain.h."""
-
-    def __init__(
-        self, device: Device, frame_type: type[Frame], options: dict[str, int], vulkan: dict[str, Any] | None = None
-    ) -> None: ...
     @property
-    def is_closed(self) -> bool: ...
+    def _address(self) -> int: ...
+    """The frames of a window or of a headless target: native/present/swapchain.h.
+
+    `info`: the capsule of a vks_swapchain_info, whose device is left out. acquire() calls _adopt(index, generation)
+    where the image has no Surface, and _not_acquired(status, width, height, timeout) in place of an error.
+    """
+
+    _acquired_hook: Callable[..., None] | None
+    _presenting_hook: Callable[..., None] | None
+    _window_check: Callable[[], object] | None  # now and then while an acquire waits
+
+    def __init__(self, device: Device, frame_type: type[Frame], info: object) -> None: ...
     def present(self, frame: Frame) -> None: ...
-    def _run(self, prepared: Prepared, timeout: float | None = None) -> None: ...
-    def _acquire_shown(self, timeout: float | None) -> Any: ...  # recreates nothing; None: resized meanwhile
-    def _pin(self, generation: int) -> object: ...  # unpinned when it is dropped
-    def _resize(self, width: int, height: int) -> None: ...
-    def _set_mode(self, present_mode: int, pace: int) -> None: ...  # pace: ns from frame to frame, 0: none
-    def _retarget(self, surface: int) -> None: ...  # 0: none for now
-    def _lose(self) -> None: ...
-    def _prepare(self) -> bool: ...  # False: no pixels now
-    def _image(self, index: int, generation: int) -> tuple[int, int, int, int]: ...  # VkImage, view, width, height
-    def _attach(self, index: int, generation: int, surface: Surface) -> None: ...
-    def _new_offscreen(self, width: int, height: int, image_count: int) -> int: ...  # its generation
-    def _take_semaphores(self, frame: Frame) -> tuple[int, int]: ...
-    def _set_hooks(
-        self,
-        *,
-        acquired: Callable[..., None] | None = None,
-        presenting: Callable[..., None] | None = None,
-        look: Callable[[], object] | None = None,  # now and then while an acquire waits
-    ) -> None: ...
-    def _close(self) -> None: ...
-    def _counters(self) -> dict[str, int]: ...
+    def _run(self, lists: Mapping[int, CommandList], timeout: float | None = None) -> None: ...
+    # `lists`: the commands of an image at generation * 16 + index
+    def _note_surface(self, index: int, generation: int, surface: Surface) -> None: ...
 
 class Frame:
-    """An image that was acquired. Made by acquire(); Frame(swapchain, width, height) makes a hidden one."""
+    """An image that was acquired. Made by acquire(); Frame(swapchain, width, height) makes one without an image."""
 
+    @property
+    def _address(self) -> int: ...  # of its vks_frame
     def __init__(self, swapchain: Swapchain, width: int, height: int) -> None: ...
+    @property
+    def swapchain(self) -> Any: ...
     @property
     def index(self) -> int: ...
     @property
@@ -284,11 +258,6 @@ class Frame:
     def is_hidden(self) -> bool: ...
     def close(self) -> None:
         """Returns the frame without a present: the next acquire() hands the image out again. Idempotent."""
-
-class Prepared:
-    """A command list for each image, from _record(index)."""
-
-    def reset(self) -> None: ...
 
 def dlpack(
     keep: object,

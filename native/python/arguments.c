@@ -155,6 +155,17 @@ bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
     return true;
 }
 
+bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object, vks_event_queue **event_queue,
+                                uint64_t *token)
+{
+    PyObject *capsule = PyObject_GetAttrString(event_queue_object, "_handle");
+    *event_queue = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "vks_event_queue");
+    Py_XDECREF(capsule);
+    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        return vkpy_type_error(event_queue_object, "event_queue", "a EventQueue");
+    return *event_queue != NULL && vkpy_u64(token_object, "token", token);
+}
+
 bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out)
 {
     long long value = -1;

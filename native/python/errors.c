@@ -122,18 +122,6 @@ PyObject *vkpy_none_or_raise(vks_status status, const char *what)
     Py_RETURN_NONE;
 }
 
-PyObject *vkpy_exception(vks_status status, const char *what)
-{
-    PyObject *type, *value, *traceback;
-    raise_told(status, what, NULL,
-               0); /* it happened on another thread, so this thread's last error of the core is another one */
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-}
-
 PyObject *vkpy_raise_named(const char *class_name, const char *format, ...)
 {
     va_list values;

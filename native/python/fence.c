@@ -351,7 +351,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+VKPY_ADDRESS_GETTER(fence_address, vkpy_fence)
+
 static PyGetSetDef properties[] = {
+    VKPY_ADDRESS(fence_address),
     {"value", fence_value, NULL, "What has completed.", NULL},
     {"queued_value", fence_queued_value, NULL, "What will have completed once all submitted work has run.", NULL},
     {"device", fence_device, NULL, "The device that it belongs to.", NULL},

@@ -296,7 +296,10 @@ static PyMethodDef consumer_methods[] = {
      "_notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once a dequeue is worth a try."},
     BOTH_ENDS};
 
+VKPY_ADDRESS_GETTER(queue_address, vkpy_queue)
+
 static PyGetSetDef properties[] = {
+    VKPY_ADDRESS(queue_address),
     {"device", queue_device, NULL, "The device that it was opened for.", NULL},
     {"surfaces", queue_surfaces, NULL, "The device's handles of all surfaces of the network.", NULL},
     {"is_closed", queue_is_closed, NULL, "Whether it was closed.", NULL},

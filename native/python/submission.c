@@ -115,8 +115,13 @@ static PyObject *submission_repr(PyObject *object)
     const char *state = status == VKS_OK ? "done" : status == VKS_TIMEOUT ? "submitted" : "failed";
     if (status == VKS_TIMEOUT && vks_submission_is_held(self->device->core, &self->core))
         state = "held";
-    return PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial,
-                                self->device->name, state);
+    PyObject *name = PyObject_GetAttrString((PyObject *)self->device, "name");
+    if (name == NULL)
+        return NULL;
+    PyObject *text =
+        PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial, name, state);
+    Py_DECREF(name);
+    return text;
 }
 
 static PyObject *submission_is_held(PyObject *object, void *ignored)

@@ -568,7 +568,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+VKPY_ADDRESS_GETTER(surface_address, vkpy_surface)
+
 static PyGetSetDef properties[] = {
+    VKPY_ADDRESS(surface_address),
     {"device", surface_device, NULL, "The device that it belongs to.", NULL},
     {"is_owned", surface_is_owned, NULL, "Whether this handle owns the surface.", NULL},
     {"_may_submit", surface_may_submit, NULL, "Whether it is owned, or an ownership with mode=\"gpu\" is open.", NULL},

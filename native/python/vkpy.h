@@ -33,15 +33,13 @@
 
 /* ---- objects --------------------------------------------------------------------------------------------------- */
 
-typedef struct vkpy_queue_lock vkpy_queue_lock;
 typedef struct vkpy_pixels vkpy_pixels;
 typedef struct vkpy_held_arguments vkpy_held_arguments;
 
 typedef struct vkpy_device {
     PyObject_HEAD
     vks_device *core;                            /* NULL until __init__ has succeeded */
-    PyObject *name;                              /* str */
-    vkpy_queue_lock *queue_lock;                 /* the queue lock, if it is a pair of Python callables; else NULL */
+    PyObject *queue_lock;                        /* the queue lock, if it is a pair of Python callables; else NULL */
     vkpy_pixels *pixels;                         /* of destroyed surfaces whose work may still use them */
     vkpy_held_arguments *held_first, *held_last; /* arguments of held submissions */
     vks_recorder *recorder;                      /* a reference; NULL: lists become programs of the rasteriser */
@@ -99,18 +97,12 @@ typedef struct vkpy_pending_acquire {
     PyObject *weakrefs;
 } vkpy_pending_acquire;
 
-typedef struct vkpy_event_queue {
-    PyObject_HEAD
-    vks_event_queue *core;
-    PyObject *weakrefs;
-} vkpy_event_queue;
-
 /* Created once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_fence_type, *vkpy_surface_type,
-    *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_recording_type;
+    *vkpy_pending_acquire_type, *vkpy_array_buffer_type, *vkpy_recording_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_fence_spec, vkpy_surface_spec,
-    vkpy_pending_acquire_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_recording_spec;
+    vkpy_pending_acquire_spec, vkpy_array_buffer_spec, vkpy_recording_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -133,6 +125,11 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
         return value;                                                                                                  \
     }
 
+/* Defines the getter of `_address`, the object of the core as an int: for
+ * vkshare.util.library_calls.pointer(). */
+#define VKPY_ADDRESS_GETTER(function, type) VKPY_GETTER(function, type, PyLong_FromVoidPtr((void *)self->core))
+#define VKPY_ADDRESS(function) {"_address", function, NULL, "The address of its object of the C library.", NULL}
+
 /* Called first and last in every dealloc. `free` also drops the instance's reference to its type.
  */
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected);
@@ -145,7 +142,6 @@ int vkpy_raise_initialised(const char *type);
 /* Returns the argument without a new reference if it is a live object of that type; else raises
  * TypeError or InvalidCallError, and returns NULL. */
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
-vkpy_event_queue *vkpy_event_queue_argument(PyObject *object, const char *name);
 /* Returns a Submission whose `core` the caller fills in. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
 PyObject *vkpy_pending_acquire_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also on failure */
@@ -182,13 +178,6 @@ void vkpy_held_arguments_release_all(vkpy_device *device);
 void vkpy_held_arguments_clear(vkpy_device *device);
 int vkpy_held_arguments_traverse(const vkpy_device *device, visitproc visit, void *arg);
 
-/* Reads `lock_queue`, `unlock_queue` and `lock_user` of a device's `vulkan` argument (no
- * references; NULL: not given). */
-bool vkpy_queue_lock_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info,
-                           vkpy_queue_lock **out);
-void vkpy_queue_lock_free(vkpy_queue_lock *queue_lock);
-int vkpy_queue_lock_traverse(vkpy_queue_lock *queue_lock, visitproc visit, void *arg);
-
 /* ---- calls into the core --------------------------------------------------------------------------------------- */
 
 /* A call that does not sleep keeps the GIL. If the queue lock is a Python callable, the GIL is
@@ -221,7 +210,6 @@ PyObject *vkpy_raise(vks_status status, const char *what);
 PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout);             /* TimeoutError */
 PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout);         /* AcquireTimeout */
 PyObject *vkpy_raise_named(const char *error_class, const char *format, ...); /* a class of vkshare.errors */
-PyObject *vkpy_exception(vks_status status, const char *what); /* the instance, not raised; NULL if that failed */
 PyObject *vkpy_none_or_raise(vks_status status, const char *what);
 
 /* Returns None, or raises TimeoutError for VKS_TIMEOUT. */
@@ -310,16 +298,10 @@ static inline uint64_t vkpy_deadline(uint64_t timeout)
     return timeout == VKS_FOREVER || timeout == 0 ? timeout : vks_now() + timeout;
 }
 
-/* Reads the last two arguments of notify(): an event queue, without a reference, and the token to
- * put into it. */
-static inline bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object,
-                                              vks_event_queue **event_queue, uint64_t *token)
-{
-    vkpy_event_queue *found =
-        vkpy_u64(token_object, "token", token) ? vkpy_event_queue_argument(event_queue_object, "event_queue") : NULL;
-    *event_queue = found != NULL ? found->core : NULL;
-    return found != NULL;
-}
+/* Reads the last two arguments of notify(): a vkshare.util.event_queue.EventQueue, without a
+ * reference, and the token to put into it. */
+bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object, vks_event_queue **event_queue,
+                                uint64_t *token);
 
 bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out); /* -1: None or -1 was given */
 bool vkpy_bool(PyObject *object, bool *out); /* truth value; NULL leaves *out unchanged */

@@ -18,11 +18,14 @@ import vkshare
 from support.present_tracker import PresentTracker
 from vkshare import _native, vsync
 from vkshare.backends.drawing import Drawable, Recorder
+from vkshare.core.device_core import DeviceCore
 from vkshare.errors import InvalidCallError
+from vkshare.present.swapchain_core import SwapchainCore
 from vkshare.server.server_poll import ServerPoll
 from vkshare.server.work_ring import WorkRing
 from vkshare.util import pages
-from vkshare.util.library_calls import LibraryObject
+from vkshare.util.event_queue import EventQueue
+from vkshare.util.library_calls import LibraryObject, capsule, ffi
 from vkshare.vsync.bridge_end import BridgeEnd
 from vkshare.vsync.display_core import DisplayCore
 
@@ -60,6 +63,13 @@ def public_types() -> dict[str, type]:
     return found
 
 
+def info_of(kind: str, values: dict[str, Any]) -> object:
+    """The capsule of a structure, which is kept."""
+    info = ffi.new(f"{kind} *", values)
+    keep.extend((info, *values.values()))
+    return capsule(kind, info)
+
+
 def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
     """What each native type is made of."""
     from support.native_objects import HEIGHT, RGBA8, STRIDE, WIDTH, Device, make_surface
@@ -72,19 +82,17 @@ def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
         keep.append(page)
         return device, page.fileno(), (surface,)
 
-    swapchain = Device(), _native.Frame, OPTIONS
+    swapchain = Device(), _native.Frame, info_of("vks_swapchain_info", OPTIONS)
     surface = {"width": WIDTH, "height": HEIGHT, "format": RGBA8, "stride": STRIDE}
     return {
-        "Device": tuple,
+        "Device": lambda: (info_of("vks_device_info", {"name": ffi.new("char[]", b"")}),),
         "CommandList": lambda: (Device(),),
         "Recording": lambda: (Device(),),
         "Fence": lambda: (Device(),),
         "Surface": lambda: (Device(), {**surface, "pixels": bytearray(HEIGHT * STRIDE)}),
-        "EventQueue": tuple,
         "ArrayBuffer": tuple,
         "Swapchain": lambda: swapchain,
         "Frame": lambda: (_native.Swapchain(*swapchain), 8, 8),
-        "Prepared": tuple,
         "Producer": queue,
         "Consumer": queue,
     }
@@ -101,7 +109,10 @@ def arguments_of_library_types() -> dict[type, tuple[Any, ...]]:
         vsync.VsyncDispatcher: (display,),
         vsync.Observer: (dispatcher,),
         vsync.VsyncBridge: (dispatcher,),
-        WorkRing: (_native.EventQueue(), 1),
+        DeviceCore: (),
+        SwapchainCore: (DeviceCore(), _native.Frame, OPTIONS),
+        EventQueue: (),
+        WorkRing: (EventQueue(), 1),
         ServerPoll: (),
         Drawable: ({"width": 8, "height": 8, "format": 3, "usage": 1},),
         PresentTracker: (),
@@ -113,7 +124,7 @@ keep: list[Any] = []
 
 
 BY_KEYWORD = {"Surface", "Drawable"}
-WITHOUT_INIT = {"ArrayBuffer", "Prepared"}  # object's own, which may run as often as it likes
+WITHOUT_INIT = {"ArrayBuffer"}  # object's own, which may run as often as it likes
 
 
 class Prober:

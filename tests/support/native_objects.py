@@ -8,6 +8,7 @@ from typing import Any
 
 from vkshare import _native
 from vkshare.backends.drawing import Drawable
+from vkshare.core.device_core import DeviceCore
 
 RGBA8 = 3  # vks_format
 WIDTH, HEIGHT, STRIDE = 16, 8, 64
@@ -15,7 +16,7 @@ TOP = 2**64
 DRAWABLE = Drawable(width=WIDTH, height=HEIGHT, format=RGBA8, usage=15)
 
 
-class Device(_native.Device):
+class Device(DeviceCore):
     """With a __dict__, as the public class has one."""
 
 

@@ -112,7 +112,7 @@ class Backend(Protocol):
     adapter: Adapter
 
     def native_handles(self) -> dict[str, Any] | None:
-        """The `vulkan` argument of _native.Device; None for the CPU backend."""
+        """The `vulkan` argument of DeviceCore; None for the CPU backend."""
 
     def create_image(self, spec: ImageSpec) -> Image: ...
 

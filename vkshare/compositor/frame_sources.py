@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vkshare import _native
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
+    from vkshare.util.event_queue import EventQueue
 
 Descriptor = QueueDescriptor | SurfaceDescriptor
 
@@ -82,7 +83,7 @@ class FrameSource(Protocol):
         next call.
         """
 
-    def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
+    def watch(self, event_queue: EventQueue, token: int) -> bool:
         """Has the token pushed into the event queue, once, when latch() may take a frame. False: no event will come."""
 
     def release_to_client(self) -> None:
@@ -211,7 +212,7 @@ class PipeSource:
         with contextlib.suppress(VkshareError):  # the sender is gone
             self._back.enqueue(surface, wait="gpu")
 
-    def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
+    def watch(self, event_queue: EventQueue, token: int) -> bool:
         if self.end:
             return False
         self._in._notify(event_queue, token)
@@ -294,7 +295,7 @@ class SurfaceSource:
             self._pending = self._surface._acquire_start(self._keys.acquire)
             self._is_acquiring = True
 
-    def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
+    def watch(self, event_queue: EventQueue, token: int) -> bool:
         if self._pending is None or self.end:
             return False
         self._pending._notify(event_queue, token)

@@ -12,10 +12,10 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _native
 from vkshare.compositor.statistics import Counts
 from vkshare.errors import ClosedError, DeviceLostError, SurfaceLostError, VkshareError
 from vkshare.util import trace
+from vkshare.util.event_queue import EventQueue
 from vkshare.vsync import Action, CompositorScheduler, Decision, Skip, Tick
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Loop:
         self._ended_windows: list[ClientWindow] = []  # their on_end is called at the next tick
         self._just_attended = True  # observing has just begun: ticks missed before do not count
         self._composited_at = 0
-        self._event_queue = _native.EventQueue()
+        self._event_queue = EventQueue()
         self._poll = select.poll()
         for opened in (self._event_queue, observer):  # fileno() creates their file descriptors, which they close
             self._poll.register(opened.fileno(), select.POLLIN)

@@ -477,6 +477,3 @@ class Device(DeviceLifetime):
             ValueError
                 A wait would never end, because only the same submission signals that value.
             """
-
-        def wait_idle(self, timeout: float | None = None) -> None:
-            """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds."""

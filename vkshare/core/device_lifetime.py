@@ -12,6 +12,7 @@ from vkshare import _native
 from vkshare.backends.base import Backend
 from vkshare.core import adapter as _adapter
 from vkshare.core.deletion_queue import DeletionQueue
+from vkshare.core.device_core import DeviceCore
 from vkshare.core.surface import Surface
 from vkshare.errors import InvalidCallError
 from vkshare.util.closing import Scoped, destructor, warn_and_close
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.device")
 
 
-class DeviceLifetime(_native.Device, Scoped):
+class DeviceLifetime(DeviceCore, Scoped):
     """The part of Device that owns its backend and ends with it. See :meth:`close`."""
 
     def __init__(self, backend: Backend, *, name: str = "", held_limit: int = 0, raster_threads: int = 0) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _native
 from vkshare.errors import AcquireTimeout
 from vkshare.util import arguments
+from vkshare.util.event_queue import EventQueue
 
 if TYPE_CHECKING:
     from vkshare._native import Submission
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vkshare.core.surface import Surface
 
 Future = asyncio.Future[None]
-Notify = Callable[[_native.EventQueue, int], None]
+Notify = Callable[[EventQueue, int], None]
 _Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; the awaited event
 
 
@@ -42,7 +42,7 @@ class LoopEventQueue:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._event_queue = _native.EventQueue()
+        self._event_queue = EventQueue()
         self._loop = weakref.ref(loop)  # the loop's reader keeps this object alive
         self._tokens = itertools.count(1)
         self._outstanding: dict[int, _Event] = {}  # by token; includes cancelled waits

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native
+from vkshare.errors import InvalidCallError
+from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare.core.commands import CommandList
@@ -105,19 +107,39 @@ class FrameScope:
             frame.close()  # half a frame is never shown
 
 
-class Prepared(_native.Prepared):
+class Prepared:
     """The result of ``swapchain.prepare()``: a command list for each image, recorded at the image's first frame."""
 
     def __init__(self, swapchain: Swapchain, record: Callable[[CommandList, View], object]) -> None:
         self.swapchain = swapchain
-        self._callback = record
+        self._lists = _Lists(swapchain, record)
 
-    def _record(self, index: int) -> CommandList:
-        """Called from C, again after each resize."""
-        return self.swapchain._record_for(index, self._callback)
+    def reset(self) -> None:
+        """Drops all lists, so that each is recorded again."""
+        self._lists.clear()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("what prepare() gave cannot be pickled: prepare() it in the process that presents")
 
     def __repr__(self) -> str:
         return f"<vkshare.Prepared for {self.swapchain!r}>"
+
+
+class _Lists(dict[int, "CommandList"]):
+    """The lists of prepare(), which C looks up by generation * VKS_SWAPCHAIN_IMAGES + index of an image."""
+
+    def __init__(self, swapchain: Swapchain, record: Callable[[CommandList, View], object]) -> None:
+        self._swapchain = swapchain
+        self._record = record
+        self._generation = 0
+
+    def __missing__(self, key: int) -> CommandList:
+        generation, index = divmod(key, lib.VKS_SWAPCHAIN_IMAGES)
+        if self._generation != generation:
+            self.clear()  # lists for destroyed images
+            self._generation = generation
+        commands = self._swapchain._record_for(index, self._record)
+        if self._generation != generation:
+            raise InvalidCallError(f"the swapchain was resized while commands for image {index} were recorded")
+        self[key] = commands
+        return commands

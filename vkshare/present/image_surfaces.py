@@ -9,13 +9,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from vkshare import _native
 from vkshare.core.closable import Closable
 from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.present.frame import Frame
 from vkshare.present.images import Images
+from vkshare.present.swapchain_core import SwapchainCore, check_acquired
+from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare.core.commands import CommandList
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _HIDDEN_NAP = 0.05  # seconds between the frames of a window without pixels: no CPU is burnt
 
 
-class ImageSurfaces(Closable, _native.Swapchain):
+class ImageSurfaces(Closable, SwapchainCore):
     """The part of Swapchain that makes its images accessible. Most of it is called from C."""
 
     _lock: threading.RLock  # guards the fields below
@@ -43,9 +44,20 @@ class ImageSurfaces(Closable, _native.Swapchain):
         @property
         def device(self) -> Device: ...
         def _check_open(self) -> None: ...
+        def acquire(self, timeout: float | None = None) -> Frame: ...
+
+    def _not_acquired(self, status: int, width: int, height: int, timeout: float | None) -> Frame:
+        """Called from C in the middle of an acquire: makes the frame, or raises the reason why there is none."""
+        if status == lib.VKS_OUTDATED:
+            self._renew_offscreen(width, height)
+            return self.acquire(timeout)
+        if status == lib.VKS_HIDDEN:
+            return self._hidden_frame(timeout)
+        check_acquired(status, "Swapchain.acquire", timeout)
+        raise AssertionError(f"status {status} is no error")
 
     def _renew_offscreen(self, width: int, height: int) -> None:
-        """Called from C when the ring's size is to change, in the middle of an acquire."""
+        """Make the ring of that size."""
         with self._lock:
             if self.extent == (width, height):
                 return  # another thread was first
@@ -105,7 +117,7 @@ class ImageSurfaces(Closable, _native.Swapchain):
             return self._hidden
 
     def _hidden_frame(self, timeout: float | None) -> Frame:
-        """Called from C for a window without pixels. Waits a little, so that a loop of frames burns no CPU."""
+        """A frame of a window without pixels. Waits a little, so that a loop of frames burns no CPU."""
         time.sleep(_HIDDEN_NAP if timeout is None else min(timeout, _HIDDEN_NAP))
         return Frame(self, 1, 1)
 

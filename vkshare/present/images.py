@@ -34,7 +34,7 @@ class Images(Protocol):
     color_space: str
     by_fences: bool
     output: ShmWindow | None  # shows what a ring presents
-    native: dict[str, Any] | None  # the `vulkan` argument of _native.Swapchain; None: a ring
+    native: dict[str, Any] | None  # the `vulkan` argument of SwapchainCore; None: a ring
 
     def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
         """Make the surface of an image that C reports: VkImage, VkImageView, width, height."""

@@ -143,9 +143,9 @@ class FrameCapture:
         swapchain, deadline = self._swapchain, Deadline(_CAPTURE_TIMEOUT)
         while True:
             frame = swapchain._acquire_shown(deadline.left())
-            if frame is None:
-                continue
             try:
+                if not swapchain._adopt(frame.index, frame.generation):
+                    continue  # another thread resized the swapchain
                 pixels: np.ndarray[Any, Any] = frame.view.surface.read()
             except (ClosedError, InvalidCallError, NotOwnerError):
                 swapchain._check_open()

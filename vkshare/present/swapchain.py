@@ -73,9 +73,8 @@ class Swapchain(ImageSurfaces):
         self._shown: FrameCapture | None = None
         size = self._target_size()
         try:
-            deadlines = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE}
-            options = {"width": size[0], "height": size[1], **counts, **deadlines}
-            super().__init__(device, Frame, options, self._images.native)
+            limits = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE, **counts}
+            super().__init__(device, Frame, {"width": size[0], "height": size[1], **limits}, self._images.native)
             self._start(size, capture)
         except BaseException:
             with contextlib.suppress(InvalidCallError):  # there is none yet
@@ -179,9 +178,10 @@ class Swapchain(ImageSurfaces):
         InvalidCallError
             The commands were prepared for another swapchain.
         """
-        if isinstance(prepared, Prepared) and prepared.swapchain is not self:
+        arguments.instance("prepared", prepared, Prepared, "result of swapchain.prepare()")
+        if prepared.swapchain is not self:
             raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
-        self._run(prepared, timeout)
+        self._run(prepared._lists, timeout)
 
     def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
         """Records commands for present_prepared().
@@ -388,11 +388,9 @@ class Swapchain(ImageSurfaces):
 
     def _hook(self) -> None:
         assert self._shown is not None
-        self._set_hooks(
-            acquired=self._shown.acquired_hook(),
-            presenting=self._shown.presenting_hook(),
-            look=self._window._look if self._window is not None else None,
-        )
+        self._acquired_hook = self._shown.acquired_hook()
+        self._presenting_hook = self._shown.presenting_hook()
+        self._window_check = self._window._look if self._window is not None else None
 
     def _let_go(self) -> None:
         """Called by the window's connection before it ends: nothing may refer to its display any more.

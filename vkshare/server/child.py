@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 
-from vkshare import _native
 from vkshare.core.device import Device
 from vkshare.core.opening import open
 from vkshare.server import rendering, wire
@@ -24,6 +23,7 @@ from vkshare.server.request_types import Answer, Later, Request, table
 from vkshare.server.session_state import RETRY_INTERVAL
 from vkshare.server.worker import Outcome, without_traceback
 from vkshare.util import fd_ops
+from vkshare.util.event_queue import EventQueue
 
 
 class Child:
@@ -31,7 +31,7 @@ class Child:
 
     def __init__(self, sock: socket.socket, config: ChildConfig, device: Device) -> None:
         self._sock = sock
-        self._event_queue = _native.EventQueue()
+        self._event_queue = EventQueue()
         self._kinds = table(rendering.KINDS, pickle.loads(config.kinds))
         self._splitter = wire.Splitter()
         self._executor = Executor(device, config.client, 0, self._event_queue, WaitGraph())

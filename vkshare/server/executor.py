@@ -26,6 +26,7 @@ from vkshare.server.deadlock_check import Identity, WaitGraph
 from vkshare.server.request_types import Answer, Request
 from vkshare.util import trace
 from vkshare.util.closing import common_deadline
+from vkshare.util.event_queue import EventQueue
 
 _log = logging.getLogger("vkshare.server")
 
@@ -78,7 +79,7 @@ class Executor:
         device: Device,
         client: int,
         generation: int,
-        event_queue: _native.EventQueue,
+        event_queue: EventQueue,
         wait_graph: WaitGraph,
         serials: Iterator[int] | None = None,
     ) -> None:
@@ -119,7 +120,7 @@ class Executor:
             return trace.NOTHING
         return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
-    def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Continuation) -> None:
+    def ask(self, notify: Callable[[EventQueue, int], None], then: Continuation) -> None:
         """Has the loop call then(None) once the event that `notify` requests arrives; then(error) if it never will."""
         serial = next(self._serials) % _SERIALS
         while serial == 0 or serial in self._pending:  # 0 is the work ring's own

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkshare import _native
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.ipc import transport
 from vkshare.server import built_in_requests, rendering
@@ -31,6 +30,7 @@ from vkshare.server.socket_path import Listener, checked
 from vkshare.server.worker import Outcome, ThreadWorker, Worker
 from vkshare.util import arguments, fd_ops, trace
 from vkshare.util.closing import Closing
+from vkshare.util.event_queue import EventQueue
 from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class RenderServer(Closing):
             made.callback(listener.close)
             self.devices = Devices(device, is_for_children=isolation == "process")
             made.callback(self.devices.close)
-            self.event_queue = _native.EventQueue()
+            self.event_queue = EventQueue()
             self.loop = Loop()
             made.callback(self.loop.close)
             self.loop.server_poll.set_generation(self.generation)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from vkshare import _native
 from vkshare.util import library_calls
+from vkshare.util.event_queue import EventQueue
 from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 
 _TICKET = ffi.typeof("void *")
@@ -18,11 +18,11 @@ class WorkRing(LibraryObject):
     The loop calls give(), collect(), drop() and close(), the rendering thread take(), done() and leave().
     """
 
-    def __init__(self, event_queue: _native.EventQueue, token: int) -> None:
-        if not isinstance(event_queue, _native.EventQueue):
+    def __init__(self, event_queue: EventQueue, token: int) -> None:
+        if not isinstance(event_queue, EventQueue):
             raise TypeError(f"event_queue must be an EventQueue, not {type(event_queue).__name__} ({event_queue!r})")
-        address = ffi.cast("vks_event_queue *", event_queue._address)
-        self._make("vks_work_ring", "WorkRing", lib.vks_work_ring_create, address, library_calls.u64("token", token))
+        token = library_calls.u64("token", token)
+        self._make("vks_work_ring", "WorkRing", lib.vks_work_ring_create, event_queue._pointer, token)
         self._tickets = itertools.count(1)
         self._requests: dict[int, Any] = {}  # by ticket
         self._results: dict[int, Any] = {}

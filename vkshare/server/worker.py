@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from vkshare import _native
 from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices
 from vkshare.server.executor import Executor, RequestResult
 from vkshare.server.request_types import Answer, Later, Request
 from vkshare.server.work_ring import WorkRing
+from vkshare.util.event_queue import EventQueue
 
 _log = logging.getLogger("vkshare.server")
 
@@ -69,7 +69,7 @@ class Worker(Protocol):
 class ThreadWorker:
     """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C while idle."""
 
-    def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
+    def __init__(self, client: int, event_queue: EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
         self._work_ring = WorkRing(event_queue, client << 32)
         self._client = client
         self._event_queue = event_queue

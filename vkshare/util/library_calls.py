@@ -14,7 +14,10 @@ from vkshare import _native
 from vkshare._library import ffi, lib
 from vkshare.errors import InvalidCallError
 
-__all__ = ["TIMEOUT", "LibraryObject", "check", "ffi", "lib", "take_fd", "u64", "wait"]
+__all__ = [
+    "TIMEOUT", "LibraryObject", "NotInitialised", "capsule", "check", "check_waited", "ffi", "fields", "finish", "lib",
+    "pointer", "take_fd", "u64", "wait",
+]  # fmt: skip
 
 TIMEOUT: int = lib.VKS_TIMEOUT
 _INTERRUPTED: int = lib.VKS_INTERRUPTED
@@ -24,6 +27,20 @@ def check(status: int, what: str) -> None:
     """Raise the exception of a vks_status, unless it is VKS_OK; `what` names the call, such as "Observer.rest"."""
     if status:
         _native.raise_status(status, what)
+
+
+def check_waited(status: int, what: str, timeout: float | None) -> None:
+    """As check(), after a wait: a TimeoutError names the timeout."""
+    if status == TIMEOUT and timeout is not None:
+        raise TimeoutError(f"{what}: not done within {float(timeout)} s")
+    check(status, what)
+
+
+def finish(call: Callable[..., int], *arguments: Any) -> int:
+    """Make a call that signals interrupt, until it is done, and return its status."""
+    while (status := call(*arguments)) == _INTERRUPTED:
+        pass
+    return status
 
 
 def wait(call: Callable[[int], int], timeout: float | None) -> int:
@@ -53,6 +70,24 @@ def u64(name: str, value: Any) -> int:
     return number
 
 
+def pointer(kind: str, owner: Any) -> Any:
+    """Return the object of an instance of vkshare._native, such as a Surface's: `kind` is "vks_surface *".
+
+    It lives as long as `owner`. Errors: InvalidCallError, because the __init__ of `owner` did not run or failed.
+    """
+    return ffi.cast(kind, owner._address)
+
+
+def capsule(kind: str, address: Any) -> object:
+    """Return a pointer as an argument of vkshare._native: `kind` is "vks_surface" for a vks_surface *."""
+    return _native.capsule(int(ffi.cast("uintptr_t", address)), kind)
+
+
+def fields(pointer: Any) -> dict[str, Any]:
+    """Return the fields of a structure, such as statistics."""
+    return {name: getattr(pointer, name) for name, _ in ffi.typeof(pointer).item.fields}
+
+
 def take_fd(create: Callable[[Any], int], what: str) -> int:
     """Return the fd that create() writes to the cell that it is given; the fd is the caller's.
 
@@ -64,8 +99,8 @@ def take_fd(create: Callable[[Any], int], what: str) -> int:
     return fd
 
 
-class _NotInitialised:
-    """The pointer of an object whose __init__ did not run; an instance's own attribute hides it."""
+class NotInitialised:
+    """An attribute of an object whose __init__ did not run; an instance's own attribute hides it."""
 
     def __get__(self, instance: object, owner: type) -> Any:
         if instance is None:
@@ -76,7 +111,7 @@ class _NotInitialised:
 class LibraryObject:
     """An object of the C library, which ends with the Python object."""
 
-    _pointer = _NotInitialised()
+    _pointer = NotInitialised()
 
     def _make(self, kind: str, what: str, create: Callable[..., int], *arguments: Any) -> None:
         """Create the object, a `kind` such as "vks_display"; the last parameter of create() is where to.
@@ -98,4 +133,4 @@ class LibraryObject:
 
     def _capsule(self, kind: str) -> object:
         """Return the object as an argument of vkshare._native, which takes a reference of its own in the call."""
-        return _native.capsule(int(ffi.cast("uintptr_t", self._pointer)), kind)
+        return capsule(kind, self._pointer)

@@ -159,7 +159,7 @@ def test_wrong_arguments_are_type_errors_that_name_the_function(fence: Fence, su
         (lambda: surface.acquire(0, 0, "gpu"), "at most 2 positional"),
         (lambda: surface.acquire(mode=1), "mode must be a str"),
         (lambda: device.submit(wait=()), "unexpected keyword argument 'wait'"),
-        (lambda: device.wait_idle(1, 2), "at most 1 positional"),
+        (lambda: device._reap(True, True), "at most 1 positional"),
         (lambda: fence._notify(1, object(), 1), "event_queue must be a EventQueue"),
     ):
         with pytest.raises(TypeError, match=text):

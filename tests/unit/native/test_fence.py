@@ -1,4 +1,4 @@
-"""_native.Fence and _native.EventQueue."""
+"""_native.Fence and EventQueue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from support.native_objects import (
     open_fds,
 )
 
-from vkshare import _native, errors
+from vkshare import errors
+from vkshare.util.event_queue import EventQueue
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.wheel]
 
@@ -104,7 +105,7 @@ def test_event_fd_becomes_readable_at_the_value(fence: Fence) -> None:
 
 @pytest.mark.rule("X23")
 def test_a_hub_collects_events_and_failures(device: Device, fence: Fence) -> None:
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     assert event_queue.drain() == []
     for token in range(200):
         fence._notify(1, event_queue, token)
@@ -137,7 +138,7 @@ def test_running_out_of_fds_is_an_os_error_with_its_errno(fence: Fence, surface:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)
-    calls = [fence._export, surface._export, lambda: fence.event_fd(9), _native.EventQueue]
+    calls = [fence._export, surface._export, lambda: fence.event_fd(9), EventQueue]
     codes = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
     try:

@@ -20,6 +20,7 @@ from support.native_objects import (
 
 from vkshare import _native, errors
 from vkshare.backends.drawing import Drawable
+from vkshare.util.event_queue import EventQueue
 from vkshare.util.library_calls import lib
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.wheel]
@@ -55,13 +56,13 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
         Fence,
         Surface,
         List,
-        _native.EventQueue,
+        EventQueue,
         _native.Submission,
         _native.PendingAcquire,
     ]
 
     def a_round() -> None:
-        fence, surface, event_queue = Fence(device), make_surface(device), _native.EventQueue()
+        fence, surface, event_queue = Fence(device), make_surface(device), EventQueue()
         surface.acquire()
         device.submit(List(surface), signals=fence).wait(5)
         surface.release(0)
@@ -127,7 +128,7 @@ def test_weak_references_work_on_all_objects(device: Device, surface: Surface, f
         fence,
         submission,
         pending,
-        _native.EventQueue(),
+        EventQueue(),
         _native.CommandList(device),
     ]
     references = [weakref.ref(item) for item in items]

@@ -20,8 +20,9 @@ from support.native_objects import (
     make_surface,
 )
 
-from vkshare import _native, errors
+from vkshare import errors
 from vkshare.util import pages
+from vkshare.util.event_queue import EventQueue
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.wheel]
 
@@ -64,7 +65,7 @@ def test_gpu_mode_returns_at_once(device: Device, surface: Surface) -> None:
 def test_a_pending_acquire_is_granted_or_cancelled(device: Device, surface: Surface) -> None:
     fds = surface._export()
     peer = make_surface(Device(), page_fd=fds[0], semaphore_fd=fds[1])
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     assert surface._acquire_start(0) is None
     assert surface.is_owned
     pending = peer._acquire_start(4)

@@ -7,10 +7,10 @@ import itertools
 import pytest
 from support.render_servers import Place, until
 
-from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.executor import Executor, RequestResult
+from vkshare.util.event_queue import EventQueue
 
 pytest_plugins = ["support.server_fixtures"]
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.no_driver
 @pytest.mark.rule("R14")
 def test_events_of_an_executor_are_not_delivered_to_its_successor(place: Place) -> None:
     """After a device loss a client has another executor, and events for the first one may still arrive."""
-    device, event_queue, serials = place.device(), _native.EventQueue(), itertools.count(1)
+    device, event_queue, serials = place.device(), EventQueue(), itertools.count(1)
     fences = device.create_fence(), device.create_fence()
     reported: list[int] = []
 
@@ -47,9 +47,7 @@ def test_events_of_an_executor_are_not_delivered_to_its_successor(place: Place) 
 
 def test_a_serial_that_is_outstanding_is_not_used_again(place: Place) -> None:
     tokens: list[int] = []
-    executor = Executor(
-        place.device(), 1, 1, _native.EventQueue(), WaitGraph(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3])
-    )
+    executor = Executor(place.device(), 1, 1, EventQueue(), WaitGraph(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3]))
     for _ in range(3):
         executor.ask(lambda event_queue, token: tokens.append(token & 0xFFFFFFFF), lambda error: [])
     assert tokens == [1, 2, 3]
@@ -57,7 +55,7 @@ def test_a_serial_that_is_outstanding_is_not_used_again(place: Place) -> None:
 
 def test_an_executor_that_is_closed_keeps_nothing(place: Place) -> None:
     device = place.device()
-    executor = Executor(device, 1, 1, _native.EventQueue(), WaitGraph())
+    executor = Executor(device, 1, 1, EventQueue(), WaitGraph())
     seen: list[str] = []
     executor.on_close(lambda: seen.append("closed"))
     executor.on_close(lambda: 1 // 0)  # a plug-in's mistake keeps nothing else from its end

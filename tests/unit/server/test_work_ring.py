@@ -12,10 +12,10 @@ import pytest
 from support.child_processes import in_child
 from support.run_volumes import rounds
 
-from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.server.server_poll import ServerPoll
 from vkshare.server.work_ring import WorkRing
+from vkshare.util.event_queue import EventQueue
 
 pytestmark = pytest.mark.no_driver
 
@@ -24,13 +24,13 @@ class Thing:
     """An object whose deletion can be observed."""
 
 
-def readable(event_queue: _native.EventQueue, seconds: float = 0.0) -> bool:
+def readable(event_queue: EventQueue, seconds: float = 0.0) -> bool:
     return bool(select.select([event_queue.fileno()], [], [], seconds)[0])
 
 
 @pytest.mark.rule("R2")
 def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_given() -> None:
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     work_ring = WorkRing(event_queue, 77)
     for n in range(3):
         work_ring.give(n)
@@ -44,7 +44,7 @@ def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_g
 
 @pytest.mark.rule("R6")
 def test_the_number_of_items_in_flight_is_bounded() -> None:
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     work_ring = WorkRing(event_queue, 1)
     for n in range(66):
         work_ring.give(n)
@@ -59,7 +59,7 @@ def test_the_number_of_items_in_flight_is_bounded() -> None:
 
 @pytest.mark.rule("R2", "R3")
 def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_eventfd() -> None:
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     work_ring = WorkRing(event_queue, 5)
 
     def render() -> None:
@@ -90,7 +90,7 @@ def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_ev
 
 
 def test_a_closed_ring_accepts_no_more_and_drops_untaken_items() -> None:
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     work_ring = WorkRing(event_queue, 1)
     things = [Thing() for _ in range(3)]
     watched = [weakref.ref(thing) for thing in things]
@@ -113,7 +113,7 @@ def test_a_closed_ring_accepts_no_more_and_drops_untaken_items() -> None:
 
 
 def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     work_ring = WorkRing(event_queue, 1)
     with pytest.raises(InvalidCallError, match="ran already"):
         work_ring.__init__(event_queue, 1)  # type: ignore[misc]
@@ -134,7 +134,7 @@ def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
 @pytest.mark.rule("R3")
 def test_a_completion_wakes_a_loop_that_sleeps() -> None:
     """The completion alone wakes the loop; the bound of 300 us is measured on an idle machine."""
-    event_queue = _native.EventQueue()
+    event_queue = EventQueue()
     work_ring = WorkRing(event_queue, 9)
     front = ServerPoll()
     front.add(event_queue.fileno(), 4, 1)

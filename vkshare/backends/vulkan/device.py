@@ -47,7 +47,7 @@ class VulkanBackend:
         self.context.submit_once = submit
 
     def native_handles(self) -> dict[str, Any]:
-        """The `vulkan` argument of _native.Device."""
+        """The `vulkan` argument of DeviceCore."""
         context = self.context
         return {
             "get_device_proc_addr": address(context.physical.vk.pointer("vkGetDeviceProcAddr")),

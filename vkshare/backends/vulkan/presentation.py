@@ -51,7 +51,7 @@ class Choice:
     usage: frozenset[str]
     by_fences: bool
     pace: int  # ns from frame to frame; 0: the driver's
-    native: dict[str, Any]  # the `vulkan` argument of _native.Swapchain
+    native: dict[str, Any]  # the `vulkan` argument of SwapchainCore
 
 
 # ---- surfaces --------------------------------------------------------------------------------------------------------

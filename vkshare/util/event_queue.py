@@ -1,0 +1,44 @@
+"""Event queues of the C core: one eventfd for any number of outstanding events."""
+
+from __future__ import annotations
+
+from vkshare.util.library_calls import LibraryObject, check, ffi, lib
+
+_AT_ONCE = 64
+
+
+class EventQueue(LibraryObject):
+    """One eventfd for any number of outstanding events. An object's _notify(event_queue, token) asks for one."""
+
+    def __init__(self) -> None:
+        self._make("vks_event_queue", "EventQueue", lib.vks_event_queue_create)
+
+    def fileno(self) -> int:
+        """Return the eventfd, readable while there are events. The event queue owns it."""
+        return int(lib.vks_event_queue_fd(self._pointer))
+
+    def drain(self) -> list[tuple[int, BaseException | None]]:
+        """Return (token, None), or (token, why it can never happen), of each event since the last call."""
+        events: list[tuple[int, BaseException | None]] = []
+        tokens, results = ffi.new("uint64_t[]", _AT_ONCE), ffi.new("vks_status[]", _AT_ONCE)
+        count = _AT_ONCE
+        while count == _AT_ONCE:
+            count = lib.vks_event_queue_drain(self._pointer, tokens, results, _AT_ONCE)
+            events += [(tokens[i], _error(results[i])) for i in range(count)]
+        return events
+
+    @property
+    def _handle(self) -> object:
+        """An argument of vkshare._native, and of no longer life than this object."""
+        return self._capsule("vks_event_queue")
+
+
+def _error(status: int) -> BaseException | None:
+    if status == lib.VKS_OK:
+        return None
+    lib.vks_clear_error()  # the event failed on another thread: this thread's last error is of another call
+    try:
+        check(status, "event")
+    except Exception as error:
+        return error.with_traceback(None)
+    return None
