@@ -155,19 +155,6 @@ bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
     return true;
 }
 
-bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out)
-{
-    long long value = -1;
-    if (may_be_none && (object == NULL || object == Py_None)) {
-        *out = -1;
-        return true;
-    }
-    if (!vkpy_integer(object, name, may_be_none ? -1 : 0, INT_MAX, &value))
-        return false;
-    *out = (int)value;
-    return true;
-}
-
 bool vkpy_bool(PyObject *object, bool *out)
 {
     int truth = object == NULL ? *out : PyObject_IsTrue(object);

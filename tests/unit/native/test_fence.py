@@ -1,4 +1,4 @@
-"""_native.Fence and _native.EventQueue."""
+"""FenceCore over _native.Fence, and _native.EventQueue."""
 
 from __future__ import annotations
 

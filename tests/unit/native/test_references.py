@@ -20,6 +20,7 @@ from support.native_objects import (
 
 from vkshare import _native, errors
 from vkshare.backends.drawing import Drawable
+from vkshare.core.pending_acquire import PendingAcquire
 from vkshare.util.library_calls import lib
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.wheel]
@@ -57,7 +58,7 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
         List,
         _native.EventQueue,
         _native.Submission,
-        _native.PendingAcquire,
+        PendingAcquire,
     ]
 
     def a_round() -> None:
