@@ -16,6 +16,7 @@ from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
 from benchmarks.report import Must, Row
 from vkshare import _native
+from vkshare.core.surface_core import SurfaceCore
 from vkshare.formats import FORMATS
 from vkshare.present.frame import Frame
 from vkshare.present.swapchain_core import SwapchainCore
@@ -95,7 +96,7 @@ class NothingSwapchain(SwapchainCore):
     def _adopt(self, index: int, generation: int) -> None:
         """The image is out for the first time: gives it its surface."""
         width, height = _SIZE
-        surface = _native.Surface(self.device, width=width, height=height, format=_FORMAT.code, presentable=True)
+        surface = SurfaceCore(self.device, width=width, height=height, format=_FORMAT.code, presentable=True)
         self._attach(index, generation, surface)
         commands = self.device.record()
         commands._set_vulkan(COMMAND_BUFFER, [(surface, True)], lambda: None)

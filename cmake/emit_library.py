@@ -30,8 +30,13 @@ WAITS = {
     "vks_cuda_timeline_wait",
     "vks_display_set_source",
     "vks_display_shutdown",
+    "vks_fence_close",  # waits for submissions to another API's queue, where a host function may need the GIL
     "vks_memory_replace",  # a read of /proc/self/maps takes a lock on this process's memory map
     "vks_memory_reserve",
+    "vks_queue_close",
+    "vks_surface_acquire_from_external",
+    "vks_surface_close",
+    "vks_surface_export",
     "vks_swapchain_attach",
     "vks_swapchain_image",
     "vks_swapchain_new_offscreen",
@@ -51,9 +56,12 @@ ENDS = {
     "vks_cuda_timeline": ("vks_cuda_timeline_destroy",),
     "vks_drawable": ("vks_drawable_unref",),
     "vks_event_queue": ("vks_event_queue_close", "vks_event_queue_unref"),  # fences may refer to it still
+    "vks_fence": ("vks_fence_close", "vks_fence_unref"),
+    "vks_queue": ("vks_queue_close", "vks_queue_unref"),
     "vks_recorder": ("vks_recorder_unref",),
     "vks_tracker": ("vks_tracker_destroy",),
     "vks_server_poll": ("vks_server_poll_destroy",),
+    "vks_surface": ("vks_surface_close", "vks_surface_unref"),
     "vks_work_ring": ("vks_work_ring_destroy",),
 }
 
@@ -147,14 +155,23 @@ def wait_macros(functions: dict[str, str]) -> Iterator[str]:
 def own_functions() -> Iterator[tuple[str, str]]:
     """Yield (declaration, body) of the module's own functions, most of them destructors of cells.
 
-    A cell has the address of an object or NULL, or an fd or -1, or counts a queue lock.
+    A cell has the address of an object or NULL, or two fds, each of which may be -1, or counts a queue lock.
     """
     yield "void expect_queue_lock(int *cell)", "{ vkpy_queue_locks += *cell = 1; }"
     yield "void forget_queue_lock(int *cell)", "{ vkpy_queue_locks -= *cell; }"
-    yield "void release_fd(int *cell)", "{ if (*cell >= 0) close(*cell); }"
-    yield "int take_fd(int *cell)", "{ int fd = *cell; *cell = -1; return fd; }"
     yield "void lock_queue(void *callables)", "{ vkpy_call_back(callables, 0); }"
     yield "void unlock_queue(void *callables)", "{ vkpy_call_back(callables, 1); }"
+    yield "void release_fds(int *cell)", "{ for (int i = 0; i < 2; i++) if (cell[i] >= 0) close(cell[i]); }"
+    yield "void empty_fds(int *cell)", "{ cell[0] = cell[1] = -1; }"
+    take = "int page = cell[0], semaphore = cell[1]; empty_fds(cell);"
+    yield (
+        "vks_status open_fence(vks_device *device, int *cell, vks_fence **out)",
+        f"{{ {take} return vks_fence_open(device, page, semaphore, out); }}",
+    )
+    yield (
+        "vks_status open_surface(vks_device *device, const vks_surface_info *info, int *cell, vks_surface **out)",
+        f"{{ {take} return vks_surface_open(device, info, page, semaphore, out); }}",
+    )
     yield (
         "vks_status pin(vks_swapchain *swapchain, uint64_t generation, vks_swapchain **cell)",
         "{ vks_status status = vks_swapchain_pin(swapchain, generation);"
@@ -180,7 +197,7 @@ def main() -> int:
     found = list(dict.fromkeys(declarations(preprocessed(options.compiler, options.headers), exported)))
     functions = {match[1]: item for item in found if (match := re.match(r"(?!typedef)[^(]*\b(vks_\w+)\(", item))}
     preamble = [f'#include "{header}"' for header in [*options.headers, "python/library.h"]]
-    preamble += wait_macros(functions)
+    preamble += wait_macros(functions)  # also for the calls of the own functions
     preamble += [f"static {declaration} {body}" for declaration, body in own_functions()]
     ffi = cffi.FFI()
     ffi.cdef("\n".join([*found, *(f"{declaration};" for declaration, _ in own_functions())]))

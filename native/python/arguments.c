@@ -166,19 +166,6 @@ bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_ob
     return *event_queue != NULL && vkpy_u64(token_object, "token", token);
 }
 
-bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out)
-{
-    long long value = -1;
-    if (may_be_none && (object == NULL || object == Py_None)) {
-        *out = -1;
-        return true;
-    }
-    if (!vkpy_integer(object, name, may_be_none ? -1 : 0, INT_MAX, &value))
-        return false;
-    *out = (int)value;
-    return true;
-}
-
 bool vkpy_bool(PyObject *object, bool *out)
 {
     int truth = object == NULL ? *out : PyObject_IsTrue(object);

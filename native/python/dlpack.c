@@ -70,63 +70,41 @@ static void delete_capsule(PyObject *capsule)
         }
 }
 
-static bool read_dimensions(PyObject *tuple, const char *name, int64_t *out)
+PyObject *vkpy_dlpack(PyObject *module, PyObject *arguments)
 {
-    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != DIMENSIONS) {
-        PyErr_Format(PyExc_TypeError, "%s must be a tuple of %d integers", name, DIMENSIONS);
-        return false;
-    }
-    for (Py_ssize_t i = 0; i < DIMENSIONS; i++) {
-        out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-        if (out[i] == -1 && PyErr_Occurred())
-            return false;
-    }
-    return true;
-}
-
-PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
-{
-    static vkpy_signature signature = {
-        "dlpack",
-        9,
-        9,
-        9,
-        {"keep", "address", "device_type", "device_id", "code", "bits", "shape", "strides", "read_only"},
-        {NULL}};
-    PyObject *values[9];
-    uint64_t address;
-    long long type, id, code, bits;
+    PyObject *keep, *read_only; /* read_only None: the consumer supports no versions */
+    unsigned long long address;
+    long long shape[DIMENSIONS], strides[DIMENSIONS];
+    int device_type, device_id;
+    unsigned char code, bits;
     (void)module;
-    /* read_only None: the consumer supports no versions */
-    bool versioned, read_only = false;
+    if (!PyArg_ParseTuple(arguments, "OKiibb(LLL)(LLL)O:dlpack", &keep, &address, &device_type, &device_id, &code,
+                          &bits, &shape[0], &shape[1], &shape[2], &strides[0], &strides[1], &strides[2], &read_only))
+        return NULL;
     tensor_block *block = calloc(1, sizeof *block);
     if (block == NULL)
         return PyErr_NoMemory();
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[1], "address", &address) ||
-        !vkpy_integer(values[2], "device_type", 1, INT32_MAX, &type) ||
-        !vkpy_integer(values[3], "device_id", 0, INT32_MAX, &id) || !vkpy_integer(values[4], "code", 0, 255, &code) ||
-        !vkpy_integer(values[5], "bits", 1, 255, &bits) || !read_dimensions(values[6], "shape", block->shape) ||
-        !read_dimensions(values[7], "strides", block->strides) ||
-        ((versioned = values[8] != Py_None) && !vkpy_bool(values[8], &read_only))) {
-        free(block);
-        return NULL;
+    for (int i = 0; i < DIMENSIONS; i++) {
+        block->shape[i] = shape[i];
+        block->strides[i] = strides[i];
     }
     dl_tensor tensor = {
         .data = (void *)(uintptr_t)address,
-        .device_type = (int32_t)type,
-        .device_id = (int32_t)id,
+        .device_type = device_type,
+        .device_id = device_id,
         .n_dimensions = DIMENSIONS,
-        .code = (uint8_t)code,
-        .bits = (uint8_t)bits,
+        .code = code,
+        .bits = bits,
         .lanes = 1,
         .shape = block->shape,
         .strides = block->strides,
     };
+    bool versioned = read_only != Py_None;
     if (versioned)
         block->as.versioned = (versioned_tensor){.major = 1,
                                                  .context = block,
                                                  .deleter = delete_versioned,
-                                                 .flags = read_only ? READ_ONLY : 0,
+                                                 .flags = read_only == Py_True ? READ_ONLY : 0,
                                                  .tensor = tensor};
     else
         block->as.managed = (managed_tensor){.tensor = tensor, .context = block, .deleter = delete_managed};
@@ -134,6 +112,6 @@ PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     if (capsule == NULL)
         free(block);
     else
-        block->keep = Py_NewRef(values[0]);
+        block->keep = Py_NewRef(keep);
     return capsule;
 }

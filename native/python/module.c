@@ -9,7 +9,7 @@
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_fence_type, *vkpy_surface_type,
-    *vkpy_pending_acquire_type, *vkpy_array_buffer_type, *vkpy_recording_type;
+    *vkpy_array_buffer_type, *vkpy_recording_type;
 
 static const struct {
     const char *name;
@@ -23,7 +23,6 @@ static const struct {
     {"Recording", &vkpy_recording_type, &vkpy_recording_spec, &vkpy_commands_type},
     {"Fence", &vkpy_fence_type, &vkpy_fence_spec, NULL},
     {"Surface", &vkpy_surface_type, &vkpy_surface_spec, NULL},
-    {"PendingAcquire", &vkpy_pending_acquire_type, &vkpy_pending_acquire_spec, NULL},
     {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec, NULL},
     {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec, NULL},
     {"Frame", &vkpy_frame_type, &vkpy_frame_spec, NULL},
@@ -48,6 +47,20 @@ void vkpy_dealloc_free(PyObject *self)
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
+}
+
+void *vkpy_take(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner)
+{
+    vkpy_device *found = vkpy_device_argument(device, "device");
+    void **place = found != NULL ? PyCapsule_GetPointer(cell, kind) : NULL;
+    void *object = place != NULL ? *place : NULL;
+    if (object != NULL) {
+        *place = NULL;
+        *owner = (vkpy_device *)Py_NewRef(device);
+    } else if (place != NULL) {
+        vkpy_raise_named("InvalidCallError", "this %s is empty", kind);
+    }
+    return object;
 }
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */
@@ -78,12 +91,13 @@ static PyObject *deadline(PyObject *module, PyObject *timeout_object)
     return vkpy_timeout(timeout_object, &timeout) ? PyLong_FromUnsignedLongLong(vkpy_deadline(timeout)) : NULL;
 }
 
-/* The capsule has no reference: its receiver takes one in the call for which it is made. */
+/* The capsule of an object has no reference: its receiver takes one in the call for which it is made. "vks_fence **" is
+ * a cell with an object, which its receiver takes out. */
 static PyObject *capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"capsule", 2, 2, 2, {"address", "kind"}, {NULL}};
     static const char *const kinds[] = {"vks_device_info", "vks_drawable", "vks_event_queue", "vks_recorder",
-                                        "vks_swapchain_info"};
+                                        "vks_swapchain_info", "vks_fence **", "vks_surface **", "vks_queue **"};
     PyObject *values[2];
     uint64_t address;
     (void)module;
@@ -92,11 +106,19 @@ static PyObject *capsule(PyObject *module, PyObject *const *arguments, Py_ssize_
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && PyUnicode_Check(values[1]); ++i)
         if (PyUnicode_CompareWithASCIIString(values[1], kinds[i]) == 0)
             return PyCapsule_New((void *)(uintptr_t)address, kinds[i], NULL);
-    PyErr_Format(PyExc_ValueError, "kind is %R, which this module takes nowhere", values[1]);
+    PyErr_Format(PyExc_ValueError, "kind is %R, which no method of this module takes", values[1]);
     return NULL;
 }
 
+static PyObject *address(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    void *found = PyCapsule_GetPointer(capsule, "vks_work");
+    return found != NULL ? PyLong_FromVoidPtr(found) : NULL;
+}
+
 static PyMethodDef functions[] = {
+    {"address", address, METH_O, "address($module, capsule)\n--\n\nThe address of the vks_work that a capsule owns."},
     {"capsule", VKPY_FASTCALL(capsule), VKPY_FAST,
      "capsule($module, address, kind)\n--\n\nAn object of the C library as an argument of this module's methods."},
     {"raise_status", VKPY_FASTCALL(raise_status), VKPY_FAST,
@@ -104,8 +126,8 @@ static PyMethodDef functions[] = {
      "text of this thread's last error."},
     {"deadline", deadline, METH_O,
      "deadline($module, timeout)\n--\n\nThe deadline of a timeout that begins now; 0: test and return."},
-    {"dlpack", VKPY_FASTCALL(vkpy_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     "dlpack($module, keep, address, device_type, device_id, code, bits, shape, strides, read_only)\n--\n\nA DLPack "
+    {"dlpack", vkpy_dlpack, METH_VARARGS,
+     "dlpack($module, keep, address, device_type, device_id, code, bits, shape, strides, read_only, /)\n--\n\nA DLPack "
      "capsule over memory that `keep` keeps alive; shape and strides are 3 numbers of elements. read_only None: for a "
      "consumer that knows DLPack before 1.0."},
     {NULL, NULL, 0, NULL},

@@ -1,4 +1,4 @@
-/* The two ends of a surface queue, and its pages. */
+/* The two ends of a surface queue. */
 #include "vkpy_queue.h"
 
 typedef struct vkpy_queue {
@@ -13,8 +13,6 @@ enum { SMALL_METADATA = 512 };
 
 /* ---- an end's beginning ------------------------------------------------------------------------------------------ */
 
-static const char *const end_names[] = {[VKS_PRODUCER] = "Producer", [VKS_CONSUMER] = "Consumer"};
-
 static vkpy_surface *surface_argument(PyObject *object)
 {
     if (!PyObject_TypeCheck(object, vkpy_surface_type)) {
@@ -25,57 +23,19 @@ static vkpy_surface *surface_argument(PyObject *object)
     return surface->core != NULL ? surface : (vkpy_surface *)vkpy_raise_uninitialised(object);
 }
 
-static bool open_end(vkpy_queue *self, vkpy_device *device, int page_fd, vks_end end, PyObject *surfaces)
+/* vkshare/core/queue_ends.py opens the end. */
+static int queue_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
-    vks_surface *cores[VKS_MAX_QUEUE_SURFACES];
-    Py_ssize_t count = PyTuple_Size(surfaces);
-    if (count > (Py_ssize_t)VKS_MAX_QUEUE_SURFACES) {
-        PyErr_Format(PyExc_ValueError, "surfaces has %zd, allowed are up to %u", count, VKS_MAX_QUEUE_SURFACES);
-        return false;
-    }
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        vkpy_surface *surface = surface_argument(PyTuple_GetItem(surfaces, i));
-        if (surface == NULL)
-            return false;
-        cores[i] = surface->core;
-    }
-    vks_queue *core = NULL;
-    vks_status status;
-    VKPY_SHORT(device, status = vks_queue_open(device->core, page_fd, end, cores, (uint32_t)count, &core));
-    if (status != VKS_OK)
-        return vkpy_raise(status, end_names[end]) != NULL;
-    if (self->core != NULL) { /* another thread called __init__ while the lock was taken */
-        VKPY_SHORT(device, vks_queue_close(core); vks_queue_unref(core));
-        return vkpy_raise_initialised(end_names[end]) == 0;
-    }
-    self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
-    self->surfaces = Py_NewRef(surfaces);
-    self->core = core;
-    return true;
-}
-
-static int init(PyObject *object, PyObject *arguments, PyObject *keywords, vks_end end)
-{
-    static char *names[] = {"device", "page_fd", "surfaces", NULL};
     vkpy_queue *self = (vkpy_queue *)object;
-    PyObject *device_object, *fd_object, *surfaces;
-    int page_fd;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!:QueueEnd", names, &device_object, &fd_object,
-                                     &PyTuple_Type, &surfaces) ||
-        !vkpy_fd(fd_object, "page_fd", false, &page_fd))
+    PyObject *device, *cell, *surfaces;
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "OOO!:QueueEnd", &device, &cell, &PyTuple_Type, &surfaces))
         return -1;
-    vkpy_device *device = vkpy_device_argument(device_object, "device");
-    return device != NULL && open_end(self, device, page_fd, end, surfaces) ? 0 : -1;
-}
-
-static int producer_init(PyObject *object, PyObject *arguments, PyObject *keywords)
-{
-    return init(object, arguments, keywords, VKS_PRODUCER);
-}
-
-static int consumer_init(PyObject *object, PyObject *arguments, PyObject *keywords)
-{
-    return init(object, arguments, keywords, VKS_CONSUMER);
+    if (self->core != NULL)
+        return vkpy_raise_initialised(PyObject_TypeCheck(object, vkpy_producer_type) ? "Producer" : "Consumer");
+    self->core = vkpy_take(device, cell, "vks_queue **", &self->device);
+    self->surfaces = self->core != NULL ? Py_NewRef(surfaces) : NULL;
+    return self->core != NULL ? 0 : -1;
 }
 
 /* ---- and its end ------------------------------------------------------------------------------------------------- */
@@ -99,17 +59,6 @@ static void queue_dealloc(PyObject *object)
         Py_DECREF(self->device);
     }
     vkpy_dealloc_free(object);
-}
-
-static PyObject *queue_close(PyObject *object, PyObject *ignored)
-{
-    vkpy_queue *self = (vkpy_queue *)object;
-    (void)ignored;
-    VKPY_LIVE(self);
-    PyThreadState *thread = PyEval_SaveThread(); /* calls in progress on other threads end first */
-    vks_queue_close(self->core);
-    PyEval_RestoreThread(thread);
-    Py_RETURN_NONE;
 }
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
@@ -238,47 +187,14 @@ static PyObject *consumer_dequeue(PyObject *object, PyObject *const *arguments, 
     return result;
 }
 
-static PyObject *consumer_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
-{
-    static vkpy_signature signature = {"Consumer._notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
-    vkpy_queue *self = (vkpy_queue *)object;
-    PyObject *values[2];
-    vks_event_queue *event_queue;
-    uint64_t token;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_event_queue_and_token(values[0], values[1], &event_queue, &token))
-        return NULL;
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_queue_notify(self->core, event_queue, token));
-    return vkpy_none_or_raise(status, "Consumer.dequeue_async");
-}
-
 /* ---- properties -------------------------------------------------------------------------------------------------- */
-
-static PyObject *queue_counts(PyObject *object, PyObject *ignored)
-{
-    vkpy_queue *self = (vkpy_queue *)object;
-    vks_queue_statistics told;
-    (void)ignored;
-    VKPY_LIVE(self);
-    vks_queue_get_statistics(self->core, &told);
-    return Py_BuildValue("(KKKII)", (unsigned long long)told.enqueued, (unsigned long long)told.committed,
-                         (unsigned long long)told.dequeued, told.producer_pid, told.consumer_pid);
-}
 
 VKPY_GETTER(queue_device, vkpy_queue, Py_NewRef((PyObject *)self->device))
 VKPY_GETTER(queue_surfaces, vkpy_queue, Py_NewRef(self->surfaces))
 VKPY_GETTER(queue_is_closed, vkpy_queue, PyBool_FromLong(vks_queue_is_closed(self->core)))
-VKPY_GETTER(queue_metadata_size, vkpy_queue, PyLong_FromUnsignedLong(vks_queue_metadata_size(self->core)))
+VKPY_ADDRESS_GETTER(queue_address, vkpy_queue)
 
 /* ---- the types --------------------------------------------------------------------------------------------------- */
-
-#define BOTH_ENDS                                                                                                      \
-    {"_close", queue_close, METH_NOARGS, "_close($self)\n--\n\nGives the end up and wakes the other. Idempotent."},    \
-        {"_counts", queue_counts, METH_NOARGS,                                                                         \
-         "_counts($self)\n--\n\n(enqueued, committed, dequeued, producer's pid, consumer's pid)."},                    \
-        {NULL, NULL, 0, NULL},
 
 static PyMethodDef producer_methods[] = {
     {"enqueue", VKPY_FASTCALL(producer_enqueue), VKPY_FAST,
@@ -286,32 +202,29 @@ static PyMethodDef producer_methods[] = {
      "dequeued."},
     {"flush", VKPY_FASTCALL(producer_flush), VKPY_FAST,
      "flush($self, wait=True)\n--\n\nCommits what is pending; how many still are. StillDrawingError."},
-    BOTH_ENDS};
+    {NULL, NULL, 0, NULL},
+};
 
 static PyMethodDef consumer_methods[] = {
     {"dequeue", VKPY_FASTCALL(consumer_dequeue), VKPY_FAST,
      "dequeue($self, timeout=None)\n--\n\n(surface, metadata), the oldest; AcquireTimeout, ClosedError, "
      "AbandonedError."},
-    {"_notify", VKPY_FASTCALL(consumer_notify), VKPY_FAST,
-     "_notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once a dequeue is worth a try."},
-    BOTH_ENDS};
-
-VKPY_ADDRESS_GETTER(queue_address, vkpy_queue)
+    {NULL, NULL, 0, NULL},
+};
 
 static PyGetSetDef properties[] = {
     VKPY_ADDRESS(queue_address),
     {"device", queue_device, NULL, "The device that it was opened for.", NULL},
     {"surfaces", queue_surfaces, NULL, "The device's handles of all surfaces of the network.", NULL},
     {"is_closed", queue_is_closed, NULL, "Whether it was closed.", NULL},
-    {"metadata_size", queue_metadata_size, NULL, "Bytes that a pair may carry.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_queue), {NULL, 0, 0, 0, NULL}};
 
-#define SLOTS(doc, init, methods)                                                                                      \
+#define SLOTS(doc, methods)                                                                                            \
     {                                                                                                                  \
-        {Py_tp_doc, (void *)(doc)}, {Py_tp_init, (void *)(init)}, {Py_tp_dealloc, (void *)queue_dealloc},              \
+        {Py_tp_doc, (void *)(doc)}, {Py_tp_init, (void *)queue_init}, {Py_tp_dealloc, (void *)queue_dealloc},          \
             {Py_tp_methods, (methods)}, {Py_tp_getset, properties}, {Py_tp_traverse, (void *)queue_traverse},          \
             {Py_tp_members, members},                                                                                  \
         {                                                                                                              \
@@ -320,9 +233,9 @@ static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_queue), {NULL, 0, 0, 0, NULL}
     }
 
 static PyType_Slot producer_slots[] =
-    SLOTS("The end of a queue that surfaces go into: the base of vkshare.Producer.", producer_init, producer_methods);
-static PyType_Slot consumer_slots[] = SLOTS(
-    "The end of a queue that surfaces come out of: the base of vkshare.Consumer.", consumer_init, consumer_methods);
+    SLOTS("The end of a queue that surfaces go into: the base of vkshare.Producer.", producer_methods);
+static PyType_Slot consumer_slots[] =
+    SLOTS("The end of a queue that surfaces come out of: the base of vkshare.Consumer.", consumer_methods);
 
 #define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC)
 PyType_Spec vkpy_producer_spec = {"vkshare._native.Producer", sizeof(vkpy_queue), 0, FLAGS, producer_slots};

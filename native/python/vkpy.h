@@ -86,23 +86,15 @@ typedef struct vkpy_surface {
     vks_drawable *drawable; /* a reference: its image, as commands use it; NULL: none was set */
     PyObject *swapchain;    /* weak reference to the Swapchain whose image it is; NULL: none */
     uint64_t generation;    /* in that swapchain */
-    bool initialised;
     PyObject *weakrefs;
 } vkpy_surface;
 
-typedef struct vkpy_pending_acquire {
-    PyObject_HEAD
-    vkpy_surface *surface;
-    vks_work *core;
-    PyObject *weakrefs;
-} vkpy_pending_acquire;
-
 /* Created once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_fence_type, *vkpy_surface_type,
-    *vkpy_pending_acquire_type, *vkpy_array_buffer_type, *vkpy_recording_type;
+    *vkpy_array_buffer_type, *vkpy_recording_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_fence_spec, vkpy_surface_spec,
-    vkpy_pending_acquire_spec, vkpy_array_buffer_spec, vkpy_recording_spec;
+    vkpy_array_buffer_spec, vkpy_recording_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -142,28 +134,29 @@ int vkpy_raise_initialised(const char *type);
 /* Returns the argument without a new reference if it is a live object of that type; else raises
  * TypeError or InvalidCallError, and returns NULL. */
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
+/* Returns the object in the cell of that kind ("vks_fence **"), which then is empty, and sets *owner to
+ * a reference of the device that the object is of; else raises, and returns NULL. */
+void *vkpy_take(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner);
 /* Returns a Submission whose `core` the caller fills in. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
-PyObject *vkpy_pending_acquire_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also on failure */
 /* Device.submit and _native.dlpack. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_dlpack(PyObject *module, PyObject *arguments);
 
 /* commands.c: drops the compiled commands. Work in flight has its own reference. */
 void vkpy_commands_forget(vkpy_commands *self);
 /* compile.c: Recording._compile(). */
 PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
 
-/* The pixels of a CPU surface: the buffer of a Python object. */
+/* The pixels of a CPU surface. */
 struct vkpy_pixels {
-    Py_buffer buffer;
-    uint64_t last_use; /* the buffer is unused after this serial; UINT64_MAX while the surface is open */
+    PyObject *memory;  /* has the buffer */
+    uint64_t last_use; /* the memory is unused after this serial; UINT64_MAX while the surface is open */
     vkpy_pixels *next; /* in vkpy_device.pixels */
 };
-/* Gets a writable buffer for `info`, whose size, format and stride are set. *out is NULL if
- * `object` is None. Raises if the rows do not fit. */
-bool vkpy_pixels_export(PyObject *object, vks_surface_info *info, vkpy_pixels **out);
-/* Releases the buffer now if its last use is over, else at the next reap of the device. Takes over
+vkpy_pixels *vkpy_pixels_new(PyObject *memory);
+void vkpy_pixels_free(vkpy_pixels *pixels); /* may be NULL */
+/* Drops the memory now if its last use is over, else at the next reap of the device. Takes over
  * `pixels` (may be NULL). */
 void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels);
 void vkpy_pixels_reap(vkpy_device *device, bool all);
@@ -303,7 +296,6 @@ static inline uint64_t vkpy_deadline(uint64_t timeout)
 bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object, vks_event_queue **event_queue,
                                 uint64_t *token);
 
-bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out); /* -1: None or -1 was given */
 bool vkpy_bool(PyObject *object, bool *out); /* truth value; NULL leaves *out unchanged */
 bool vkpy_type_error(PyObject *object, const char *name, const char *allowed); /* raises; false */
 

@@ -61,8 +61,8 @@ struct vks_vertex_layout {
     int32_t uv;       // u, v in 0..1 over the texture; -1: none
 };
 
-// Bytes of a pixel, or 0 for a number that is no format. native/python calls it: native/vkshare.map.in.
-__attribute__((visibility("default"))) size_t vks_format_bytes(uint32_t format);
+// Bytes of a pixel, or 0 for a number that is no format.
+size_t vks_format_bytes(uint32_t format);
 
 // English for a status ("the image's rows do not fit its size"); never NULL.
 const char *vks_raster_status_text(int status);

@@ -19,13 +19,16 @@ from support.present_tracker import PresentTracker
 from vkshare import _native, vsync
 from vkshare.backends.drawing import Drawable, Recorder
 from vkshare.core.device_core import DeviceCore
+from vkshare.core.fence_core import FenceCore
+from vkshare.core.queue_ends import Consumer, Producer
+from vkshare.core.surface_core import SurfaceCore
 from vkshare.errors import InvalidCallError
 from vkshare.present.swapchain_core import SwapchainCore
 from vkshare.server.server_poll import ServerPoll
 from vkshare.server.work_ring import WorkRing
 from vkshare.util import pages
 from vkshare.util.event_queue import EventQueue
-from vkshare.util.library_calls import LibraryObject, capsule, ffi
+from vkshare.util.library_calls import LibraryObject, capsule, cell_capsule, ffi, lib, make, pointer
 from vkshare.vsync.bridge_end import BridgeEnd
 from vkshare.vsync.display_core import DisplayCore
 
@@ -72,29 +75,57 @@ def info_of(kind: str, values: dict[str, Any]) -> object:
 
 def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
     """What each native type is made of."""
-    from support.native_objects import HEIGHT, RGBA8, STRIDE, WIDTH, Device, make_surface
+    from support.native_objects import Device
 
-    def queue() -> tuple[Any, ...]:
+    def queue(end: int) -> tuple[Any, ...]:
+        device, page, surfaces = parts_of_a_queue()
+        handles = [surface._pointer for surface in surfaces]
+        cell = make("vks_queue", "Queue", lib.vks_queue_open, pointer("vks_device *", device), page, end, handles, 1)
+        keep.append(cell)
+        return device, cell_capsule("vks_queue", cell), surfaces
+
+    def of_a_device(kind: str, create: Callable[..., int], *arguments: Any) -> tuple[Any, ...]:
         device = Device()
-        page = os.fdopen(pages.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0))
-        surface = make_surface(device)
-        surface._join(7, 0)
-        keep.append(page)
-        return device, page.fileno(), (surface,)
+        cell = make(kind, kind, create, pointer("vks_device *", device), *arguments)
+        keep.append(cell)
+        return device, cell_capsule(kind, cell)
 
     swapchain = Device(), _native.Frame, info_of("vks_swapchain_info", OPTIONS)
-    surface = {"width": WIDTH, "height": HEIGHT, "format": RGBA8, "stride": STRIDE}
     return {
         "Device": lambda: (info_of("vks_device_info", {"name": ffi.new("char[]", b"")}),),
         "CommandList": lambda: (Device(),),
         "Recording": lambda: (Device(),),
-        "Fence": lambda: (Device(),),
-        "Surface": lambda: (Device(), {**surface, "pixels": bytearray(HEIGHT * STRIDE)}),
+        "Fence": lambda: of_a_device("vks_fence", lib.vks_fence_create, 0),
+        "Surface": lambda: of_a_device("vks_surface", lib.vks_surface_create, ffi.new("vks_surface_info *")),
         "ArrayBuffer": tuple,
         "Swapchain": lambda: swapchain,
         "Frame": lambda: (_native.Swapchain(*swapchain), 8, 8),
-        "Producer": queue,
-        "Consumer": queue,
+        "Producer": lambda: queue(lib.VKS_PRODUCER),
+        "Consumer": lambda: queue(lib.VKS_CONSUMER),
+    }
+
+
+def parts_of_a_queue() -> tuple[Any, int, tuple[Any, ...]]:
+    from support.native_objects import RGBA8, Device, make_surface
+
+    device = Device()
+    page = os.fdopen(pages.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0))
+    surface = make_surface(device)
+    surface._join(7, 0)
+    keep.append(page)
+    return device, page.fileno(), (surface,)
+
+
+def arguments_of_core_types() -> dict[type, tuple[Any, ...]]:
+    """What each class is made of whose native base takes an object of the C library."""
+    from support.native_objects import HEIGHT, RGBA8, STRIDE, WIDTH, Device
+
+    surface = {"width": WIDTH, "height": HEIGHT, "format": RGBA8, "stride": STRIDE}
+    return {
+        FenceCore: (Device(),),
+        SurfaceCore: (Device(), {**surface, "pixels": bytearray(HEIGHT * STRIDE)}),
+        Producer: (None, *parts_of_a_queue()),
+        Consumer: (None, *parts_of_a_queue()),
     }
 
 
@@ -123,7 +154,7 @@ def arguments_of_library_types() -> dict[type, tuple[Any, ...]]:
 keep: list[Any] = []
 
 
-BY_KEYWORD = {"Surface", "Drawable"}
+BY_KEYWORD = {"SurfaceCore", "Drawable"}
 WITHOUT_INIT = {"ArrayBuffer"}  # object's own, which may run as often as it likes
 
 
@@ -137,9 +168,7 @@ class Prober:
 
     def junk(self) -> list[Any]:
         """Numbers that are open files here are left out, but for 0: some calls take files over."""
-        kinds: list[Any] = [
-            kind for kind in native_types().values() if kind.__name__ not in ("Submission", "PendingAcquire")
-        ]
+        kinds: list[Any] = [kind for kind in native_types().values() if kind.__name__ != "Submission"]
         return [
             None,
             *(0, -1, 7000, 2**32, 2**63, 2**64 - 1, 2**64, 0.5, float("nan"), False),
@@ -221,14 +250,16 @@ def main() -> None:
     seed = int(sys.argv[1])
     prober = Prober(seed)
     natives, needed = native_types(), arguments_of_each_type()
-    made = set(needed) | {"Submission", "PendingAcquire"}
+    made = set(needed) | {"Submission"}
     assert set(natives) == made, f"arguments_of_each_type() lacks {set(natives) - made}"
     for name, kind in natives.items():
         without_init(prober, kind, thoroughly=True)
         with_a_failed_init(prober, kind)
         if name in needed:
             with_a_second_init(prober, name, kind, needed[name]())
-    for kind, arguments in arguments_of_library_types().items():
+    for kind in arguments_of_core_types():
+        without_init(prober, kind, thoroughly=True)
+    for kind, arguments in {**arguments_of_core_types(), **arguments_of_library_types()}.items():
         with_a_failed_init(prober, kind)
         with_a_second_init(prober, kind.__name__, kind, arguments)
     assert not {*LibraryObject.__subclasses__()} - {*arguments_of_library_types(), Recorder}  # it needs a VkDevice

@@ -9,6 +9,8 @@ from typing import Any
 from vkshare import _native
 from vkshare.backends.drawing import Drawable
 from vkshare.core.device_core import DeviceCore
+from vkshare.core.fence_core import FenceCore
+from vkshare.core.surface_core import SurfaceCore
 
 RGBA8 = 3  # vks_format
 WIDTH, HEIGHT, STRIDE = 16, 8, 64
@@ -20,11 +22,11 @@ class Device(DeviceCore):
     """With a __dict__, as the public class has one."""
 
 
-class Fence(_native.Fence):
+class Fence(FenceCore):
     """With a __dict__."""
 
 
-class Surface(_native.Surface):
+class Surface(SurfaceCore):
     """A surface with its memory."""
 
     memory: mmap.mmap

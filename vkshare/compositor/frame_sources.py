@@ -29,8 +29,8 @@ from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 if TYPE_CHECKING:
-    from vkshare import _native
     from vkshare.core.device import Device
+    from vkshare.core.pending_acquire import PendingAcquire
     from vkshare.core.surface import Surface
     from vkshare.util.event_queue import EventQueue
 
@@ -236,7 +236,7 @@ class SurfaceSource:
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device
         self._keys = keys
-        self._pending: _native.PendingAcquire | None = None
+        self._pending: PendingAcquire | None = None
         self._is_acquiring = self._is_owned = False
         self.picture: Surface | None = None
         self.has_unfinished_frame = False

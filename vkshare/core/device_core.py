@@ -7,7 +7,7 @@ from typing import Any
 
 from vkshare import _native
 from vkshare.util import arguments
-from vkshare.util.library_calls import NotInitialised, capsule, check_waited, ffi, fields, lib, pointer, wait
+from vkshare.util.library_calls import NotInitialised, capsule, check, ffi, fields, lib, pointer, wait
 
 _U64 = 2**64 - 1
 
@@ -62,7 +62,7 @@ class DeviceCore(_native.Device):
         """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds."""
         core = self._core
         status = wait(lambda deadline: lib.vks_device_wait_idle(core, deadline), timeout)
-        check_waited(status, "Device.wait_idle", timeout)
+        check(status, "Device.wait_idle", timeout)
 
     def _mark_lost(self) -> None:
         """Treat the device as lost from now on."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _native
 from vkshare.core import event_loop
 from vkshare.core.closable import Closable
+from vkshare.core.fence_core import FenceCore
 from vkshare.ipc.descriptors import FenceDescriptor
 
 
@@ -21,12 +21,12 @@ class FenceStatistics:
     is_native: bool  # a follower whose semaphore the GPU itself can wait for
 
 
-class Fence(Closable, _native.Fence):
+class Fence(Closable, FenceCore):
     """A counter that only grows: a Vulkan timeline semaphore, or a shared page on the CPU backend.
 
     Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another device's fence) and
     ``adopt_fence()``. Thread-safe. `value` has completed, `queued_value` will have completed once all submitted
-    work has run. ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules X1
+    work has run. ``signal``, ``wait`` and ``is_done`` come from the C core. Rules X1
     to X24 (docs/spec/fence.md).
     """
 
@@ -95,9 +95,6 @@ class Fence(Closable, _native.Fence):
 
         def is_done(self, value: int) -> bool:
             """Returns whether the value is reached; raises if it never can be."""
-
-        def event_fd(self, value: int) -> int:
-            """Returns an eventfd, the caller's to close, readable once the value is reached or never can be."""
 
         def close(self) -> None:
             """Closes the fence: waits for values that can no longer be reached fail. Idempotent."""

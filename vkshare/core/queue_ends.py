@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from vkshare import _native
 from vkshare.core import event_loop
@@ -13,7 +14,9 @@ from vkshare.core.closable import Closable
 from vkshare.core.device import Device
 from vkshare.core.view import View
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
-from vkshare.util import arguments
+from vkshare.util import arguments, pages
+from vkshare.util.event_queue import pointer_of
+from vkshare.util.library_calls import cell_capsule, check, ffi, lib, make, pointer, u64
 
 if TYPE_CHECKING:
     from vkshare.core.queue import SurfaceQueue
@@ -35,13 +38,28 @@ class _QueueEnd(Closable):
     """The common part of producers and consumers."""
 
     queue: SurfaceQueue
+    _end: ClassVar[int]
 
     if TYPE_CHECKING:
 
         @property
         def surfaces(self) -> tuple[Surface, ...]: ...
-        def _close(self) -> None: ...
-        def _counts(self) -> tuple[int, int, int, int, int]: ...
+        @property
+        def _address(self) -> int: ...
+
+    def __init__(self, queue: SurfaceQueue, device: Device, page: int, surfaces: tuple[Surface, ...]) -> None:
+        self.queue = queue
+        handles = [surface._pointer for surface in surfaces]
+        opened = pointer("vks_device *", device), page, self._end, handles, len(handles)
+        cell = make("vks_queue", type(self).__name__, lib.vks_queue_open, *opened)
+        super().__init__(device, cell_capsule("vks_queue", cell), surfaces)  # type: ignore[call-arg]
+
+    _pointer = cached_property(partial(pointer, "vks_queue *"))
+
+    @property
+    def metadata_size(self) -> int:
+        """Bytes that a pair may carry."""
+        return int(lib.vks_queue_metadata_size(self._pointer))
 
     def recover(self, timeout: float | None = None) -> list[Surface]:
         """Takes the surfaces that dead parties owned; this device owns them afterwards.
@@ -74,7 +92,9 @@ class _QueueEnd(Closable):
 
     def statistics(self) -> QueueStatistics:
         """Returns a snapshot of the queue, of what all processes did."""
-        return QueueStatistics(*self._counts())
+        counts = ffi.new("vks_queue_statistics *")
+        lib.vks_queue_get_statistics(self._pointer, counts)
+        return QueueStatistics(*pages.queue_counts(counts))
 
     def close(self) -> None:
         """Closes this end, and wakes the threads that wait at the other one. Idempotent.
@@ -83,7 +103,7 @@ class _QueueEnd(Closable):
         GPU work waits for them.
         """
         self.device._refuse_in_forked_child()
-        self._close()
+        lib.vks_queue_close(self._pointer)
 
     def __repr__(self) -> str:
         if self.is_closed:
@@ -117,9 +137,7 @@ def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iter
 class Producer(_QueueEnd, _native.Producer):
     """The end of a queue that surfaces go into. Made by ``queue.open_producer(device)``. Thread-safe."""
 
-    def __init__(self, queue: SurfaceQueue, device: Device, page: int, surfaces: tuple[Surface, ...]) -> None:
-        self.queue = queue
-        super().__init__(device, page, surfaces)
+    _end = lib.VKS_PRODUCER
 
     # From the C core.
     if TYPE_CHECKING:
@@ -179,9 +197,7 @@ class Producer(_QueueEnd, _native.Producer):
 class Consumer(_QueueEnd, _native.Consumer):
     """The end of a queue that surfaces come out of. Made by ``queue.open_consumer(device)``. Thread-safe."""
 
-    def __init__(self, queue: SurfaceQueue, device: Device, page: int, surfaces: tuple[Surface, ...]) -> None:
-        self.queue = queue
-        super().__init__(device, page, surfaces)
+    _end = lib.VKS_CONSUMER
 
     async def dequeue_async(self, timeout: float | None = None) -> tuple[Surface, bytes]:
         """Dequeues as dequeue() does, for asyncio. Cancelled or timed out, it leaves the queue as it was.
@@ -249,6 +265,11 @@ class Consumer(_QueueEnd, _native.Consumer):
             ending.callback(_give_back, frame.surface, back)
             ending.callback(frame._end)
             yield frame
+
+    def _notify(self, event_queue: EventQueue, token: int) -> None:
+        """Put the token into the event queue once a dequeue is worth a try."""
+        consumer, events = self._pointer, pointer_of(event_queue)
+        check(lib.vks_queue_notify(consumer, events, u64("token", token)), "Consumer.dequeue_async")
 
     def _way_back(self, into: Producer | None) -> Producer:
         if into is None:

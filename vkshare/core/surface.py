@@ -8,13 +8,13 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _native
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.core import event_loop, pixels
 from vkshare.core.access import Access
 from vkshare.core.closable import Closable
 from vkshare.core.deletion_queue import MappedMemory, SharedImage
 from vkshare.core.keyed_mutex import KeyedMutex
+from vkshare.core.surface_core import SurfaceCore
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.util import closing
@@ -37,7 +37,7 @@ class SurfaceStatistics:
     copied_bytes: int  # by the vkshare.interop.cuda.share() that made it; 0 where the memory is the tensor's own
 
 
-class Surface(Closable, _native.Surface):
+class Surface(Closable, SurfaceCore):
     """One handle of a shared image, and of the keyed mutex that orders its users.
 
     Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership belongs to the handle,
@@ -428,22 +428,6 @@ class Surface(Closable, _native.Surface):
             """Hands it to the next handle that acquires that key.
 
             GPU work may still run: the next owner's runs after it.
-            """
-
-        def recover(self, timeout: float | None = None) -> None:
-            """Takes ownership after AbandonedError, and starts a new generation (rule K27).
-
-            Parameters
-            ----------
-            timeout
-                Seconds to wait for work of living parties on the surface; None: without limit.
-
-            Raises
-            ------
-            InvalidCallError
-                The surface is not abandoned, because another handle has recovered it; acquire() it again.
-            TimeoutError
-                The work has not ended.
             """
 
 

@@ -128,7 +128,7 @@ def check_acquired(status: int, what: str, timeout: float | None) -> None:
     """Raise the reason why no frame was acquired: the core's, or else that the timeout is over."""
     if lib.vks_last_error().status == status:
         check(status, what)
-    library_calls.check_waited(status, what, timeout)
+    library_calls.check(status, what, timeout)
 
 
 def _present_info(*, get_capabilities: int, by_fences: int, modes: tuple[int, ...], **values: int) -> Any:

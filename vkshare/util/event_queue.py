@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from vkshare.util import arguments
 from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 
 _AT_ONCE = 64
@@ -31,6 +34,12 @@ class EventQueue(LibraryObject):
     def _handle(self) -> object:
         """An argument of vkshare._native, and of no longer life than this object."""
         return self._capsule("vks_event_queue")
+
+
+def pointer_of(event_queue: EventQueue) -> Any:
+    """Return its vks_event_queue; TypeError: it is another object."""
+    arguments.instance("event_queue", event_queue, EventQueue)
+    return event_queue._pointer
 
 
 def _error(status: int) -> BaseException | None:

@@ -13,27 +13,41 @@ from typing import Any
 from vkshare import _native
 from vkshare._library import ffi, lib
 from vkshare.errors import InvalidCallError
+from vkshare.util.arguments import instance, integer
 
 __all__ = [
-    "TIMEOUT", "LibraryObject", "NotInitialised", "capsule", "check", "check_waited", "ffi", "fields", "finish", "lib",
-    "pointer", "take_fd", "u64", "wait",
-]  # fmt: skip
+    "TIMEOUT",
+    "LibraryObject",
+    "NotInitialised",
+    "capsule",
+    "cell_capsule",
+    "check",
+    "ffi",
+    "fields",
+    "finish",
+    "lib",
+    "make",
+    "own_fds",
+    "pointer",
+    "take_fd",
+    "take_fds",
+    "u64",
+    "wait",
+]
 
 TIMEOUT: int = lib.VKS_TIMEOUT
 _INTERRUPTED: int = lib.VKS_INTERRUPTED
 
 
-def check(status: int, what: str) -> None:
-    """Raise the exception of a vks_status, unless it is VKS_OK; `what` names the call, such as "Observer.rest"."""
-    if status:
-        _native.raise_status(status, what)
+def check(status: int, what: str, timeout: float | None = None) -> None:
+    """Raise the exception of a vks_status, unless it is VKS_OK; `what` names the call, such as "Observer.rest".
 
-
-def check_waited(status: int, what: str, timeout: float | None) -> None:
-    """As check(), after a wait: a TimeoutError names the timeout."""
+    The text of a TimeoutError has the timeout, if that is given.
+    """
     if status == TIMEOUT and timeout is not None:
         raise TimeoutError(f"{what}: not done within {float(timeout)} s")
-    check(status, what)
+    if status:
+        _native.raise_status(status, what)
 
 
 def finish(call: Callable[..., int], *arguments: Any) -> int:
@@ -59,22 +73,26 @@ def wait(call: Callable[[int], int], timeout: float | None) -> int:
     return status
 
 
-def u64(name: str, value: Any) -> int:
-    """Return `value` as an int in [0, 2**64)."""
+def u64(name: str, value: Any, least: int = 0, most: int = 2**64 - 1) -> int:
+    """Return `value` as an int in [least, most], of which a C type has every number."""
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__} ({value!r})") from None
-    if not 0 <= number < 2**64:
-        raise ValueError(f"{name} is {number}, allowed is 0 to 2**64 - 1")
+    if not least <= number <= most:
+        limit = most if most < 2**63 else f"2**64 - {2**64 - most}"
+        raise ValueError(f"{name} is {number}, allowed is {least} to {limit}")
     return number
 
 
 def pointer(kind: str, owner: Any) -> Any:
     """Return the object of an instance of vkshare._native, such as a Surface's: `kind` is "vks_surface *".
 
-    It lives as long as `owner`. Errors: InvalidCallError, because the __init__ of `owner` did not run or failed.
+    It lives as long as `owner`. Errors: InvalidCallError, because the __init__ of `owner` did not run or failed;
+    TypeError, because it is no Device, where a caller gives one.
     """
+    if kind == "vks_device *":
+        instance("device", owner, _native.Device)
     return ffi.cast(kind, owner._address)
 
 
@@ -88,15 +106,44 @@ def fields(pointer: Any) -> dict[str, Any]:
     return {name: getattr(pointer, name) for name, _ in ffi.typeof(pointer).item.fields}
 
 
-def take_fd(create: Callable[[Any], int], what: str) -> int:
-    """Return the fd that create() writes to the cell that it is given; the fd is the caller's.
+def make(kind: str, what: str, create: Callable[..., int], *arguments: Any) -> Any:
+    """Create an object, a `kind` such as "vks_display", and return the cell that owns it.
 
-    Until then the cell owns the fd, as the cell of a LibraryObject owns the object.
+    The last parameter of create() is that cell. It has its destructor before, and that is one call in C: wherever
+    Ctrl-C is handled, the object ends once.
     """
-    cell = ffi.gc(ffi.new("int *", -1), lib.release_fd)
-    check(create(cell), what)
-    fd: int = lib.take_fd(cell)
-    return fd
+    cell = ffi.gc(ffi.new(f"{kind} **"), getattr(lib, f"release_{kind}"))
+    check(create(*arguments, cell), what)
+    return cell
+
+
+def cell_capsule(kind: str, cell: Any) -> object:
+    """Return a cell of make() as an argument for the __init__ of a type of vkshare._native, which takes the object."""
+    return capsule(f"{kind} **", cell)
+
+
+def own_fds(page_fd: int | None, semaphore_fd: int | None) -> Any:
+    """Return a cell that owns two fds, of which each may be None or -1. lib.open_fence() takes them out of it."""
+    given = (("page_fd", page_fd), ("semaphore_fd", semaphore_fd))
+    fds = [-1 if fd is None else integer(name, fd, -1, 2**31 - 1) for name, fd in given]
+    return ffi.gc(ffi.new("int[2]", fds), lib.release_fds)
+
+
+def take_fd(create: Callable[[Any], int], what: str) -> int:
+    """As take_fds(), of one fd."""
+    return take_fds(lambda place, _: create(place), what)[0]
+
+
+def take_fds(create: Callable[[Any, Any], int], what: str) -> tuple[int, int]:
+    """Return the fds that create() writes to the two places that it is given, -1 for none; they are the caller's.
+
+    Until then a cell owns the fds, as the cell of make() owns the object.
+    """
+    cell = own_fds(-1, -1)
+    check(create(cell, cell + 1), what)
+    fds: tuple[int, int] = cell[0], cell[1]
+    lib.empty_fds(cell)
+    return fds
 
 
 class NotInitialised:
@@ -114,20 +161,15 @@ class LibraryObject:
     _pointer = NotInitialised()
 
     def _make(self, kind: str, what: str, create: Callable[..., int], *arguments: Any) -> None:
-        """Create the object, a `kind` such as "vks_display"; the last parameter of create() is where to.
-
-        The cell that create() writes to has its destructor before, and that is one call in C: wherever Ctrl-C is
-        handled, the object ends once.
+        """Create the object by make().
 
         Raises
         ------
         InvalidCallError
             The object was made before.
         """
-        cell = ffi.gc(ffi.new(f"{kind} **"), getattr(lib, f"release_{kind}"))
-        if "_cell" not in vars(self):
-            check(create(*arguments, cell), what)
-        if vars(self).setdefault("_cell", cell) is not cell:
+        own = vars(self)
+        if "_cell" in own or own.setdefault("_cell", cell := make(kind, what, create, *arguments)) is not cell:
             raise InvalidCallError(f"{what}.__init__ ran already: make another {what}")
         self._pointer = cell[0]
 

@@ -64,6 +64,11 @@ def queue_page_counts(fd: int) -> tuple[int, int, int, int, int]:
     """Return how many pairs were enqueued, committed and dequeued, and the pids of the producer and the consumer."""
     counts = ffi.new("vks_queue_statistics *")
     check(lib.vks_queue_page_count(fd, counts), "SurfaceQueue.statistics")
+    return queue_counts(counts)
+
+
+def queue_counts(counts: Any) -> tuple[int, int, int, int, int]:
+    """Return vks_queue_statistics as a tuple."""
     return counts.enqueued, counts.committed, counts.dequeued, counts.producer_pid, counts.consumer_pid
 
 

@@ -1,4 +1,4 @@
-"""_native.Fence and EventQueue."""
+"""FenceCore over _native.Fence, and EventQueue."""
 
 from __future__ import annotations
 

@@ -17,6 +17,9 @@ from support.native_objects import (
 
 from vkshare import _native, errors
 from vkshare.core.device_core import DeviceCore
+from vkshare.core.fence_core import FenceCore
+from vkshare.core.pending_acquire import PendingAcquire
+from vkshare.core.surface_core import SurfaceCore
 from vkshare.util.event_queue import EventQueue
 from vkshare.util.library_calls import lib
 
@@ -41,7 +44,7 @@ def test_importing_it_again_gives_the_same_types() -> None:
         sys.modules["vkshare._native"] = before
 
 
-@pytest.mark.parametrize("name", ["Device", "Submission", "CommandList", "Fence", "Surface", "PendingAcquire"])
+@pytest.mark.parametrize("name", ["Device", "Submission", "CommandList", "Fence", "Surface"])
 def test_every_type_has_a_docstring_and_weak_references(name: str) -> None:
     kind = getattr(_native, name)
     assert kind.__doc__
@@ -60,7 +63,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "_external_begin": (False,),
     "_external_end": (0,),
     "_count_copy": (1,),
-    "_notify": (1, None, 1),
+    "_notify": (1, EventQueue(), 1),
+    "_external_wait": (1,),
+    "_join": (7, 0),
+    "_finish_releases": (0,),
     "signal": (1,),
     "wait": (1,),
     "is_done": (1,),
@@ -69,6 +75,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "_set_drawable": (None,),
     "_set_recorder": (None, 8),
     "_acquire_start": (0,),
+    "_hold_acquire": (0,),
     "_set_vulkan": (1, [], print),
 }
 
@@ -80,12 +87,21 @@ def use(item: object, name: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [_native.Device, DeviceCore, _native.CommandList, _native.Fence, _native.Surface, EventQueue],
+    [
+        _native.Device,
+        DeviceCore,
+        _native.CommandList,
+        _native.Fence,
+        FenceCore,
+        _native.Surface,
+        SurfaceCore,
+        EventQueue,
+    ],
 )
 def test_an_object_whose_init_never_ran_refuses_every_use(kind: type) -> None:
     blank = kind.__new__(kind)
     for name in members_of(kind):
-        if name in {"_open", "_adopt", "_is_compiled"}:
+        if name in {"_open", "_adopt", "_begin", "_is_compiled"}:
             continue
         with pytest.raises(errors.InvalidCallError, match=r"never initialised|__init__"):
             use(blank, name)
@@ -93,7 +109,7 @@ def test_an_object_whose_init_never_ran_refuses_every_use(kind: type) -> None:
 
 
 def test_types_that_factories_make_cannot_be_made_by_hand() -> None:
-    for kind in (_native.Submission, _native.PendingAcquire):
+    for kind in (_native.Submission, PendingAcquire):
         with pytest.raises(TypeError):
             kind()
 
@@ -118,7 +134,7 @@ def test_init_may_run_once_only(device: Device, fence: Fence, surface: Surface) 
 def test_an_init_that_runs_itself_again_from_an_argument_is_refused(device: Device) -> None:
     class Again:
         def __index__(self) -> int:
-            _native.Fence.__init__(fence, device)
+            FenceCore.__init__(fence, device)
             return 0
 
     fence = Fence.__new__(Fence)

@@ -20,6 +20,7 @@ from support.native_objects import (
 
 from vkshare import _native, errors
 from vkshare.backends.drawing import Drawable
+from vkshare.core.pending_acquire import PendingAcquire
 from vkshare.util.event_queue import EventQueue
 from vkshare.util.library_calls import lib
 
@@ -58,7 +59,7 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
         List,
         EventQueue,
         _native.Submission,
-        _native.PendingAcquire,
+        PendingAcquire,
     ]
 
     def a_round() -> None:

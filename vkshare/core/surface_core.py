@@ -1,0 +1,174 @@
+"""The calls of a surface that no frame makes, through cffi. vkshare._native.Surface has the others."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import Any
+
+from vkshare import _native, formats
+from vkshare.core.pending_acquire import PendingAcquire
+from vkshare.util.library_calls import (
+    cell_capsule,
+    check,
+    ffi,
+    finish,
+    lib,
+    make,
+    own_fds,
+    pointer,
+    take_fd,
+    take_fds,
+    u64,
+)
+
+_LARGEST = 2**31 - 1
+
+
+class SurfaceCore(_native.Surface):
+    """One handle of a keyed mutex: the base of Surface, which makes image and memory first."""
+
+    def __init__(
+        self,
+        device: _native.Device,
+        *,
+        width: int,
+        height: int,
+        format: int,
+        pixels: Any = None,
+        stride: int = 0,
+        page_fd: int | None = None,
+        semaphore_fd: int | None = None,
+        discard_unowned: bool = False,
+        presentable: bool = False,
+        alias_of: SurfaceCore | None = None,
+    ) -> None:
+        """Takes over the fds; without `page_fd` the surface has a new page, and with `alias_of` that one's.
+
+        `pixels` is a writable buffer over the memory of the CPU backend, kept until the last use has run.
+        """
+        fds = own_fds(page_fd, semaphore_fd)
+        info = ffi.new(
+            "vks_surface_info *",
+            {
+                "width": u64("width", width, 1, _LARGEST),
+                "height": u64("height", height, 1, _LARGEST),
+                "format": u64("format", format, 1, _LARGEST),
+                "stride": u64("stride", stride),
+                "discard_unowned": discard_unowned,
+                "is_presentable": presentable,
+            },
+        )
+        memory = None if pixels is None else _rows(pixels, info)
+        owner = pointer("vks_device *", device)
+        if alias_of is not None and alias_of.device is not device:
+            raise ValueError("alias_of is a surface of another device: export it, and open the descriptor")
+        if alias_of is not None:
+            cell = make("vks_surface", "Device.open_surface", lib.vks_surface_alias, alias_of._pointer, info)
+        elif fds[0] >= 0:
+            cell = make("vks_surface", "Device.open_surface", lib.open_surface, owner, info, fds)
+        else:
+            cell = make("vks_surface", "Device.create_surface", lib.vks_surface_create, owner, info)
+        super().__init__(device, cell_capsule("vks_surface", cell), memory)
+
+    _pointer = cached_property(partial(pointer, "vks_surface *"))
+
+    @property
+    def generation(self) -> int:
+        """Grows with each recover()."""
+        return int(lib.vks_surface_generation(self._pointer))
+
+    def recover(self, timeout: float | None = None) -> None:
+        """Takes ownership after AbandonedError, and starts a new generation (rule K27).
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for work of living parties on the surface; None: without limit.
+
+        Raises
+        ------
+        InvalidCallError
+            The surface is not abandoned, because another handle has recovered it; acquire() it again.
+        TimeoutError
+            The work has not ended.
+        """
+        # No try with the deadline 0: each failed attempt abandons the surface again, visibly to every party.
+        status = finish(lib.vks_surface_recover, self._pointer, _native.deadline(timeout))
+        check(status, "Surface.recover", timeout)
+
+    def _acquire_start(self, key: int) -> PendingAcquire | None:
+        """Start an acquire that waits without a thread; None: the surface was acquired at once."""
+        held = self._hold_acquire(key)
+        return None if held is None else PendingAcquire(self, held)
+
+    def _next_key(self) -> int:
+        """The key after the last one used."""
+        surface = self._pointer
+        if lib.vks_device_state(pointer("vks_device *", self.device)) == lib.VKS_FORKED:
+            check(lib.VKS_FORKED, "Surface.mutex")
+        if self.is_closed:
+            check(lib.VKS_CLOSED, "KeyedMutex.next_key")
+        return int(lib.vks_surface_next_key(surface))
+
+    def _set_commands(self, acquire: int, release: int, transfer_acquire: int = 0, transfer_release: int = 0) -> None:
+        """VkCommandBuffers, set once."""
+        surface = self._pointer
+        lib.vks_surface_set_commands(surface, acquire, release)
+        lib.vks_surface_set_transfer_commands(surface, transfer_acquire, transfer_release)
+
+    def _join(self, network: int, index: int) -> None:
+        """Make it a surface of queues, which alone acquire and release it."""
+        check(lib.vks_surface_join(self._pointer, network, index), "Surface._join")
+
+    def _finish_releases(self, timeout: float) -> None:
+        """Submit work that announced releases depend on."""
+        lib.vks_surface_finish_releases(self._pointer, _native.deadline(timeout))
+
+    # ---- crossing to others -----------------------------------------------------------------------------------------
+
+    def _export(self) -> tuple[int, int]:
+        """The fds of the page and of the semaphore, or -1; the caller's to close."""
+        return take_fds(partial(finish, lib.vks_surface_export, self._pointer), "Surface.export")
+
+    def _page(self) -> int:
+        """An fd of the shared page, the caller's to close."""
+        return take_fd(partial(lib.vks_surface_page, self._pointer), "Surface.mutex")
+
+    def _sync(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(VkSemaphore, value) to wait for, and to signal."""
+        surface, points = self._pointer, ffi.new("vks_semaphore_point[2]")
+        status = finish(lib.vks_surface_sync, surface, lib.VKS_FOREVER, points, points + 1)
+        check(status, "Surface.sync")
+        first, second = ((int(point.semaphore), int(point.value)) for point in points)
+        return first, second
+
+    def _release_to_external(self, semaphore: int) -> None:
+        """Release the image to another API, and signal a binary VkSemaphore."""
+        released = lib.vks_surface_release_to_external
+        check(finish(released, self._pointer, lib.VKS_FOREVER, semaphore), "Surface._release_to_external")
+
+    def _acquire_from_external(self, semaphore: int) -> None:
+        """Wait for a binary VkSemaphore on the GPU (0: none), and take the image."""
+        status = finish(lib.vks_surface_acquire_from_external, self._pointer, semaphore)
+        check(status, "Surface._acquire_from_external")
+
+    def _external_lost(self) -> None:
+        """The other API's context is lost: its signals never come."""
+        check(lib.vks_surface_external_lost(self._pointer), "Surface._external_lost")
+
+
+def _rows(pixels: Any, info: Any) -> Any:
+    """Return the memory of the rows that `info` describes, as an object that keeps its buffer, and enter it there."""
+    try:
+        memory = ffi.from_buffer(pixels, require_writable=True)
+    except (BufferError, TypeError, ValueError):
+        kind = type(pixels).__name__
+        raise TypeError(f"pixels must be a writable, contiguous buffer or None, not {kind} ({pixels!r})") from None
+    info.pixels, info.size = memory, len(memory)
+    row = info.width * formats.from_code(info.format).bytes_per_pixel
+    if not row <= info.stride or (info.height - 1) * info.stride + row > info.size:
+        raise ValueError(
+            f"pixels holds {info.size} bytes, too few for height {info.height} rows of width {info.width} in format "
+            f"{info.format}, stride {info.stride} bytes apart"
+        )
+    return memory
