@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native
-from vkshare.util.event_queue import pointer_of
+from vkshare.util.event_queue import EventQueue, pointer_of
 from vkshare.util.library_calls import (
     cell_capsule,
     check,

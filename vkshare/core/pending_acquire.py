@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vkshare import _native
-from vkshare.util.event_queue import pointer_of
+from vkshare.util.event_queue import EventQueue, pointer_of
 from vkshare.util.library_calls import TIMEOUT, check, ffi, lib, u64
 
 

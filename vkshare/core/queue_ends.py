@@ -15,7 +15,7 @@ from vkshare.core.device import Device
 from vkshare.core.view import View
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
 from vkshare.util import arguments, pages
-from vkshare.util.event_queue import pointer_of
+from vkshare.util.event_queue import EventQueue, pointer_of
 from vkshare.util.library_calls import cell_capsule, check, ffi, lib, make, pointer, u64
 
 if TYPE_CHECKING:
