@@ -15,7 +15,6 @@ from benchmarks.over_c import Call
 from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
 from benchmarks.report import Must, Row
-from vkshare import _native
 from vkshare.core.surface_core import SurfaceCore
 from vkshare.formats import FORMATS
 from vkshare.present.frame import Frame
