@@ -96,8 +96,8 @@ static PyObject *deadline(PyObject *module, PyObject *timeout_object)
 static PyObject *capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"capsule", 2, 2, 2, {"address", "kind"}, {NULL}};
-    static const char *const kinds[] = {"vks_device_info", "vks_drawable", "vks_event_queue", "vks_recorder",
-                                        "vks_swapchain_info", "vks_fence **", "vks_surface **", "vks_queue **"};
+    static const char *const kinds[] = {"vks_device_info",    "vks_drawable", "vks_event_queue", "vks_recorder",
+                                        "vks_swapchain_info", "vks_fence **", "vks_surface **",  "vks_queue **"};
     PyObject *values[2];
     uint64_t address;
     (void)module;
