@@ -7,7 +7,7 @@ ARGS ?=
 export T K
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sysroot build setup optional-sysroot demo test test-full check ctest model rules mutants soak bench lint format shaders docs docs-images wheel sdist system-deps clean
+.PHONY: help venv sysroot build setup optional-sysroot demo test test-full check ctest model rules mutants abi soak bench lint format shaders docs docs-images wheel sdist system-deps clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ rules: ## rule x backend, from the results of the last test or test-full
 
 mutants: build sysroot ## break each rule once; its tests must notice (ARGS='K7 X3' selects)
 	$(VENV)/python tools/mutants.py $(ARGS)
+
+abi: build sysroot ## record the C library's binary interface in native/vkshare.abi
+	$(VENV)/python tools/abi.py --write
 
 soak: build sysroot ## the full volumes of the rules; takes hours
 	VKSHARE_SOAK=1 $(VENV)/python tools/run_tests.py --full --limit 86400 $(ARGS)

@@ -3,7 +3,8 @@
     python3 tools/sysroot                 unpack signed Debian 12 packages into .cache/sysroot, once
     python3 tools/sysroot --env DRIVER    print KEY=VALUE lines that select lavapipe25, lavapipe22, swiftshader, cpu, or
                                           gpu (the system's own drivers), and the OpenGL that goes with it
-    python3 tools/sysroot --tool NAME     print the path of glslangValidator, spirv-val, -opt, -as, -dis, or spin
+    python3 tools/sysroot --tool NAME     print the path of glslangValidator, spirv-val, -opt, -as, -dis, spin,
+                                          abidw or abidiff
     python3 tools/sysroot --check         prove each driver: an instance with the validation layer, and its devices
 
 Needs Python 3.11 or later, apt and dpkg; no root. VKSHARE_SYSROOT puts it elsewhere, VKSHARE_DEBIAN_MIRROR names a

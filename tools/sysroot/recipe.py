@@ -54,12 +54,13 @@ PARTS: dict[str, tuple[Package, ...]] = {
         Package("glslang-tools", ("*/bin/glslangValidator",)),
         Package("spirv-tools", ("*/bin/spirv-as", "*/bin/spirv-dis", "*/bin/spirv-opt", "*/bin/spirv-val")),
         Package("spin", ("*/bin/spin",)),
+        Package("abigail-tools", ("*/bin/abidw", "*/bin/abidiff")),
     ),
     "loader": _libraries("libvulkan1"),
     # Dependencies of the drivers, down to but without libc. Only libraries that the system lacks go on LD_LIBRARY_PATH.
     "libraries": _libraries(
         "libllvm15", "libz3-4", "libedit2", "libtinfo6", "libffi8", "libxml2", "libicu72", "liblzma5", "libbsd0",
-        "libmd0",
+        "libmd0", "libabigail0", "libdw1",
         "libelf1", "libexpat1", "libzstd1", "zlib1g", "libdrm2", "libstdc++6", "libgcc-s1",
         "libwayland-client0", "libx11-6", "libx11-xcb1", "libxau6", "libxdmcp6", "libxshmfence1",
         "libegl1", "libgl1", "libglx0", "libopengl0", "libglvnd0", "libsensors5", "libpciaccess0", "libwayland-server0",
