@@ -30,5 +30,4 @@ def __getattr__(name: str) -> object:
     return _public.load(name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_public.modules, *(name for name in globals() if name.startswith("__"))})
+__dir__ = _public.names

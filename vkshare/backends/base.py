@@ -6,8 +6,10 @@ buffers. It knows nothing of ownership, fences or order: that is the C core's (v
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from vkshare._native import Recording
@@ -60,9 +62,10 @@ class ImageSpec:
     in_device_memory: bool = False  # linear rows in the GPU's own memory, which the CPU does not map
 
     @property
-    def usage_bits(self) -> int:
-        """`usage`, as the C core has it."""
-        return sum(_USAGE_BITS[word] for word in self.usage)
+    def drawable(self) -> dict[str, int]:
+        """The fields of vks_drawable_info that follow from these."""
+        usage = sum(_USAGE_BITS[word] for word in self.usage)
+        return {"width": self.width, "height": self.height, "format": self.format.code, "usage": usage}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,18 @@ class Stage(Protocol):
     transfer_buffer: int  # the same for the transfer queue; 0 where there is none
 
     def destroy(self) -> None: ...
+
+
+_Temporary = TypeVar("_Temporary", bound=Image | Stage)
+
+
+@contextlib.contextmanager
+def temporary(thing: _Temporary) -> Iterator[_Temporary]:
+    """Destroys an image or a stage at the end of the block."""
+    try:
+        yield thing
+    finally:
+        thing.destroy()
 
 
 class Backend(Protocol):

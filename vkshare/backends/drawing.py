@@ -10,21 +10,7 @@ from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 class Drawable(LibraryObject):
     """The properties and Vulkan handles of an image, as commands use it: the fields of vks_drawable_info."""
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        height: int,
-        format: int,
-        usage: int,
-        features: int = 0,
-        is_mappable: bool = False,
-        is_presentable: bool = False,
-        image: int = 0,
-        view: int = 0,
-        raw_view: int = 0,
-    ) -> None:
-        fields = width, height, format, usage, features, is_mappable, is_presentable, image, view, raw_view
+    def __init__(self, **fields: int) -> None:
         self._make("vks_drawable", "Drawable", lib.vks_drawable_create, ffi.new("vks_drawable_info *", fields))
 
     def give_to(self, surface: Any) -> None:

@@ -9,6 +9,7 @@ previous frame stays.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import threading
 import time
@@ -31,7 +32,7 @@ from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments
-from vkshare.util.closing import Closing
+from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.forks import OwnLock
 from vkshare.vsync import Display, InputQueue, VsyncDispatcher
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 MOST_WINDOWS = 1024
 
 
-class Compositor(Closing):
+class Compositor(FlagClosing):
     """Shows clients' windows on one target.
 
     Thread-safe; in a forked child every call but close() is refused (InvalidCallError).
@@ -144,28 +145,15 @@ class Compositor(Closing):
         """
         return self._loop.error
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
     def statistics(self) -> CompositorStatistics:
         """A snapshot of the counters."""
         with self._lock:
-            counts, windows = self._loop.counts, self._windows.values()
-            return CompositorStatistics(
-                ticks=counts.ticks,
-                missed=counts.missed,
-                composites=counts.composites,
-                skipped=counts.skipped,
-                shown=counts.shown + sum(window._shown for window in windows),
-                superseded=counts.superseded + sum(window._superseded for window in windows),
-                lost=counts.lost + sum(window._lost for window in windows),
-                windows=len(windows),
-                wakeups=counts.wakeups,
-                devices=counts.devices,
-                latest=self._loop.scheduler.statistics().latest * 1e-9,
-                longest=counts.longest * 1e-9,
-            )
+            counts: dict[str, Any] = dataclasses.asdict(self._loop.counts)
+            for name in ("shown", "superseded", "lost"):
+                counts[name] += sum(getattr(window, f"_{name}") for window in self._windows.values())
+            counts["longest"] *= 1e-9
+            latest = self._loop.scheduler.statistics().latest * 1e-9
+            return CompositorStatistics(**counts, windows=len(self._windows), latest=latest)
 
     def capture(self, timeout: float | None = 10) -> Any:
         """Returns the current picture, as Swapchain.capture() does.
@@ -261,15 +249,11 @@ class Compositor(Closing):
     ) -> ClientWindow:
         """Creates a window without opening its source. Returns at once."""
         self._check()
-        for name, key in zip(("acquire", "release"), keys, strict=True):
-            arguments.integer(name, key, 0, 2**64 - 1)
+        arguments.keys(*keys)
         placement = placed(*_size_of(source), at, opacity, is_opaque)
         descriptor = source.export() if isinstance(source, Surface) else source.duplicate()
-        try:
+        with on_error(descriptor.close):
             return ClientWindow(self, descriptor, keys, placement, arguments.text("title", title), on_input, on_end)
-        except BaseException:
-            descriptor.close()
-            raise
 
     def window_at(self, x: float, y: float) -> ClientWindow | None:
         """Returns the topmost window visible at that point of the target."""

@@ -19,16 +19,15 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from vkshare.compositor import messages as m
-from vkshare.compositor.frame_sources import STAMP_SIZE, stamp
+from vkshare.compositor.frame_sources import STAMP_SIZE, Descriptor, stamp
 from vkshare.core.adapter import adapters
 from vkshare.core.opening import open as open_device
 from vkshare.core.pipe import Sender, pipe
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
-from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.server import Client, messages
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import Closing
+from vkshare.util.closing import Closing, FlagClosing, on_error
 from vkshare.util.forks import OwnLock
 from vkshare.vsync import Display, Tick, VsyncDescriptor, VsyncDispatcher
 from vkshare.vsync.dispatcher import Observer
@@ -37,10 +36,10 @@ from vkshare.window.events import Event
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.queue_ends import QueueFrame
-    from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 _REOPEN_TIMEOUT = 10.0  # seconds that a compositor may take to replace a lost device
 _RETRY = 0.005  # seconds between checks whether it has
+_Look = tuple[str, tuple[float, float], float, bool, bool]  # these fields of messages.Open
 _EVENT_POLL_INTERVAL = 0.25  # seconds between checks for events of the compositor, without a tick
 
 
@@ -77,11 +76,8 @@ class Desktop(Closing):
         self._windows: dict[int, RemoteWindow] = {}
         self._owns_device = device is None
         self._client = Client(path, name, timeout, device=device)
-        try:
+        with on_error(self._client.close):
             self._device: Device = _open_same_adapter(self._client.server, name) if device is None else device
-        except BaseException:
-            self._client.close()
-            raise
         self._client._device = self._device
 
     @property
@@ -135,15 +131,10 @@ class Desktop(Closing):
             There is no such output, or this client has too many windows.
         """
         surfaces = arguments.integer("count", count, 2, 64)
+        look = _look(title, at, opacity, is_opaque, wants_input)
         sender, descriptor = pipe(self._device, width, height, format, surfaces, STAMP_SIZE)
-        try:
-            with descriptor:
-                return self._open(
-                    descriptor, sender, "pipe", title, at, opacity, is_opaque, (1, 0), wants_input, output
-                )
-        except BaseException:
-            sender.close()
-            raise
+        with on_error(sender.close), descriptor:
+            return self._open(descriptor, sender, look, output)
 
     def show(
         self,
@@ -164,42 +155,26 @@ class Desktop(Closing):
         Other parameters are as of open_window().
         """
         arguments.instance("surface", surface, Surface)
-        keys = (
-            arguments.integer("acquire", acquire, 0, 2**64 - 1),
-            arguments.integer("release", release, 0, 2**64 - 1),
-        )
+        keys = arguments.keys(acquire, release)
+        look = _look(title, at, opacity, is_opaque, wants_input)
         with surface.export() as descriptor:
-            return self._open(descriptor, None, "surface", title, at, opacity, is_opaque, keys, wants_input, output)
+            return self._open(descriptor, None, look, output, keys)
 
     def _open(
-        self,
-        descriptor: QueueDescriptor | SurfaceDescriptor,
-        sender: Sender | None,
-        kind: Literal["pipe", "surface"],
-        title: str,
-        at: Sequence[float],
-        opacity: float,
-        is_opaque: bool,
-        keys: tuple[int, int],
-        wants_input: bool,
-        output: int,
+        self, descriptor: Descriptor, sender: Sender | None, look: _Look, output: int, keys: tuple[int, int] = (1, 0)
     ) -> RemoteWindow:
-        if len(arguments.text("title", title)) > 64:
-            raise ValueError(f"title has {len(title)} characters; allowed are 64")
-        x, y = (float(each) for each in at)
+        output = arguments.integer("output", output, 0, 255)
+        kind: Literal["pipe", "surface"] = "surface" if sender is None else "pipe"
         with self._lock:
             number = self._client._new_id()
-            body = m.Open(
-                number, arguments.integer("output", output, 0, 255), title, (x, y), float(opacity), bool(is_opaque),
-                bool(wants_input), keys, kind, descriptor.to_bytes(),
-            )  # fmt: skip
+            body = m.Open(number, output, *look, keys, kind, descriptor.to_bytes())
             with self._client._undoing(m.Op.CLOSE, m.Close(number, 0.0)):
                 reply, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
                 descriptor._used = True
                 opened: m.Opened = self._client.decoded(m.Opened, reply, fds)
                 with VsyncDescriptor.from_bytes(opened.descriptor, fds) as ticks:
                     size = descriptor.spec.width, descriptor.spec.height
-                    window = RemoteWindow(self, number, title, size, (opened.width, opened.height), sender, ticks)
+                    window = RemoteWindow(self, number, look[0], size, (opened.width, opened.height), sender, ticks)
             self._windows[number] = window
             return window
 
@@ -213,16 +188,15 @@ class Desktop(Closing):
                 self._handle_event(opcode, data)
 
     def _handle_event(self, opcode: int, data: bytes) -> None:
-        if opcode == m.Op.ENDED:
-            ended: m.Ended = self._client.decoded(m.Ended, data)
-            window = self._windows.get(ended.id)
-            if window is not None:
-                window._why = ended.why
-        elif opcode == m.Op.INPUT:
-            came: m.Input = self._client.decoded(m.Input, data)
-            window = self._windows.get(came.id)
-            if window is not None:
-                window._events.append(_event(came))
+        kinds: dict[int, type[messages.Body]] = {m.Op.ENDED: m.Ended, m.Op.INPUT: m.Input}
+        body = self._client.decoded(kinds[opcode], data) if opcode in kinds else None
+        window = None if body is None else self._windows.get(body.id)
+        if window is None:
+            return
+        if isinstance(body, m.Ended):
+            window._why = body.why
+        else:
+            window._events.append(Event(**{name: getattr(body, name) for name in m.EVENT_FIELDS}))
 
     @property
     def is_closed(self) -> bool:
@@ -244,7 +218,7 @@ class Desktop(Closing):
         return f"<vkshare.compositor.Desktop {len(self._windows)} windows, {self._client!r}>"
 
 
-class RemoteWindow(Closing):
+class RemoteWindow(FlagClosing):
     """A window of this client, shown by a compositor in another process.
 
     Created by Desktop. Thread-safe, except frame().
@@ -295,10 +269,6 @@ class RemoteWindow(Closing):
         if self._sender is None:
             raise InvalidCallError(f"{self!r} shows a surface: release the surface with the compositor's key")
         return self._sender
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     @property
     def end(self) -> str:
@@ -454,6 +424,13 @@ class RemoteWindow(Closing):
         return f"<vkshare.compositor.RemoteWindow {self.title!r} {self.size[0]}x{self.size[1]}, {state}>"
 
 
+def _look(title: str, at: Sequence[float], opacity: float, is_opaque: bool, wants_input: bool) -> _Look:
+    if len(arguments.text("title", title)) > 64:
+        raise ValueError(f"title has {len(title)} characters; allowed are 64")
+    x, y = (float(each) for each in at)
+    return title, (x, y), float(opacity), bool(is_opaque), bool(wants_input)
+
+
 def _open_same_adapter(server: messages.Welcome, name: str) -> Device:
     """Opens a device on the server's adapter, because the server usually cannot open memory of another adapter.
 
@@ -467,10 +444,3 @@ def _open_same_adapter(server: messages.Welcome, name: str) -> Device:
         f"this process has no adapter {server.adapter!r} ({server.backend}), which the server draws on",
         "give it one: Desktop(device=vks.open(...))",
     )
-
-
-def _event(body: m.Input) -> Event:
-    return Event(
-        event_type=body.event_type, time_stamp=body.time_stamp, x=body.x, y=body.y, button=body.button,
-        buttons=body.buttons, modifiers=body.modifiers, dx=body.dx, dy=body.dy, key=body.key, char_str=body.char_str,
-    )  # fmt: skip

@@ -27,6 +27,7 @@ from vkshare.errors import (
 )
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -72,9 +73,9 @@ class FrameSource(Protocol):
         Why no further frame will arrive; "" while one may. The last picture stays.
     """
 
-    picture: Surface | None
-    has_unfinished_frame: bool
-    end: str
+    picture: Surface | None = None
+    has_unfinished_frame: bool = False
+    end: str = ""
 
     def latch(self, vsync_time: int | None = None) -> int:
         """Takes the client's frames, and makes the newest complete one the picture; returns how many frames that took.
@@ -114,7 +115,7 @@ class _QueuedFrame(NamedTuple):
     drawn_for: int  # vsync time, ns; 0: unknown
 
 
-class PipeSource:
+class PipeSource(FrameSource):
     """Frames of a client's ``vks.pipe()``.
 
     The compositor keeps the frame that is shown until a newer one is complete.
@@ -133,14 +134,9 @@ class PipeSource:
         self._in, self._back = self._receiver._in, self._receiver._back
         self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
         self._waited = 0  # frames of these that were here at the previous latch()
-        self.picture: Surface | None = None
         self.has_unfinished_frame = False
-        self.end = ""
-        try:
+        with on_error(self.close):
             _check_usage(self._in.surfaces[0], "sample")
-        except BaseException:
-            self.close()
-            raise
 
     def latch(self, vsync_time: int | None = None) -> int:
         self._dequeue()
@@ -230,28 +226,22 @@ class PipeSource:
         self._receiver.close()
 
 
-class SurfaceSource:
+class SurfaceSource(FrameSource):
     """One surface that client and compositor own in turn. Its contents are copied at each acquire."""
 
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device
         self._keys = keys
         self._pending: PendingAcquire | None = None
-        self._is_acquiring = self._is_owned = False
-        self.picture: Surface | None = None
-        self.has_unfinished_frame = False
-        self.end = ""
+        self._is_owned = False
         self._surface = device.open_surface(descriptor)
         self._copy: Surface | None = None
-        try:
+        with on_error(self.close):
             spec = self._surface.spec
             _check_usage(self._surface, "copy")
             self._copy = device.create_surface(spec.width, spec.height, spec.format)
             self._copy.acquire()
             self._commands = device.record().copy(self._surface, self._copy)
-        except BaseException:
-            self.close()
-            raise
 
     def latch(self, vsync_time: int | None = None) -> int:
         try:
@@ -284,16 +274,12 @@ class SurfaceSource:
 
     def _try_acquire(self) -> bool:
         if not self._is_owned:
-            self._start_acquire()
+            if self._pending is None:
+                self._pending = self._surface._acquire_start(self._keys.acquire)
             self._is_owned = self._pending is None or self._pending.is_done()
             if self._is_owned:
-                self._pending, self._is_acquiring = None, False
+                self._pending = None
         return self._is_owned
-
-    def _start_acquire(self) -> None:
-        if not self._is_acquiring:
-            self._pending = self._surface._acquire_start(self._keys.acquire)
-            self._is_acquiring = True
 
     def watch(self, event_queue: EventQueue, token: int) -> bool:
         if self._pending is None or self.end:

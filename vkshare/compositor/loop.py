@@ -9,6 +9,7 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vkshare.compositor.output import Output
     from vkshare.compositor.scene import Drawn
     from vkshare.compositor.window import ClientWindow
-    from vkshare.core.commands import CommandList, Submission
+    from vkshare.core.commands import Submission
     from vkshare.core.view import View
     from vkshare.vsync import Observer
 
@@ -89,7 +90,9 @@ class Loop:
             if not self.stopping.is_set():
                 _log.exception("%r has ended", self._compositor)
                 self.error = error
-                self._end_all(f"the compositor has ended: {error}")
+                for window in self._compositor.windows:
+                    window._end(f"the compositor has ended: {error}")
+                    self._notify_end([window])
         with self._compositor._lock:
             for pending in self.captures:
                 pending.set_exception(ClosedError("this compositor is closed"))
@@ -248,37 +251,33 @@ class Loop:
         """
         size = (0, 0) if frame.is_hidden else (frame.width, frame.height)
         drawn, is_covered = self._compositor._scene.draw_list(time_ns, *size)
-        target, device = frame.view, self._output.device
-        commands = device.record()
-        if not is_covered:
-            commands.clear(target, self._background)
         try:
-            for one in drawn:
-                self._record(commands, target, one)
-            submission = device.submit(commands)
+            submission = self._submit(frame.view, drawn, clears=not is_covered)
         except (DeviceLostError, SurfaceLostError):
             raise
         except (VkshareError, ValueError):
-            submission = self._draw_one_by_one(target, drawn)
+            submission = self._draw_one_by_one(frame.view, drawn)
         submission._notify(self._event_queue, _COMPOSITED)
         for window in self._compositor._windows.values():
             window._presented()
         return len(drawn)
 
-    def _record(self, commands: CommandList, target: View, drawn: Drawn) -> None:
-        source = self._compositor._windows[drawn.window]._source
-        if source is not None and source.picture is not None:
-            commands.composite(source.picture, target, (drawn.x, drawn.y), drawn.opacity)
+    def _submit(self, target: View, drawn: Sequence[Drawn], *, clears: bool) -> Submission:
+        commands = self._output.device.record()
+        if clears:
+            commands.clear(target, self._background)
+        for one in drawn:
+            source = self._compositor._windows[one.window]._source
+            if source is not None and source.picture is not None:
+                commands.composite(source.picture, target, (one.x, one.y), one.opacity)
+        return self._output.device.submit(commands)
 
     def _draw_one_by_one(self, target: View, drawn: list[Drawn]) -> Submission:
         """Submits each window by itself, and closes those that cannot be drawn."""
-        device = self._output.device
-        submission = device.submit(device.record().clear(target, self._background))
+        submission = self._submit(target, (), clears=True)
         for one in drawn:
             try:
-                commands = device.record()
-                self._record(commands, target, one)
-                submission = device.submit(commands)
+                submission = self._submit(target, (one,), clears=False)
             except (DeviceLostError, SurfaceLostError):
                 raise
             except (VkshareError, ValueError) as error:
@@ -319,9 +318,4 @@ class Loop:
             self.needs_composite.set()
         except Exception as error:
             window._end(f"its memory could not be opened on the next device: {error}")
-            self._notify_end([window])
-
-    def _end_all(self, why: str) -> None:
-        for window in self._compositor.windows:
-            window._end(why)
             self._notify_end([window])

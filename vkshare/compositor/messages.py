@@ -105,3 +105,6 @@ class Input(Body):
     dy: float
     key: str
     char_str: str
+
+
+EVENT_FIELDS = Input.__struct_fields__[1:]

@@ -47,12 +47,9 @@ class Output:
             _log.exception("no device could be opened; another attempt follows")
             return None
         try:
-            return self._open(device)
-        except BaseException as error:
-            device.close()
-            if isinstance(error, DeviceLostError):
-                return None
-            raise
+            return self._open(device)  # closes the device on an error
+        except DeviceLostError:
+            return None
 
     def close(self) -> None:
         """Closes the swapchain, and the device if the factory opened it."""

@@ -67,12 +67,8 @@ class _Edges(NamedTuple):
     bottom: int
 
     def covers(self, other: _Edges) -> bool:
-        return (
-            self.left <= other.left
-            and self.top <= other.top
-            and self.right >= other.right
-            and self.bottom >= other.bottom
-        )
+        across = self.left <= other.left <= other.right <= self.right
+        return across and self.top <= other.top <= other.bottom <= self.bottom
 
 
 class Scene:

@@ -25,7 +25,7 @@ from vkshare.server import messages
 from vkshare.server.request_types import Answer, Kind, Request
 from vkshare.server.session_state import Route
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import Closing
+from vkshare.util.closing import FlagClosing
 from vkshare.util.forks import OwnLock
 from vkshare.vsync import VsyncBridge
 
@@ -74,7 +74,7 @@ class _Windows(dict[int, _ServedWindow]):
         return [*self.values(), *self.fading]
 
 
-class Service(Closing):
+class Service(FlagClosing):
     """Clients of a RenderServer open windows on compositors: ``RenderServer(device, kinds=service.kinds)``.
 
     One service is for one server. Close the server first, then the service, then the compositors, which stay the
@@ -105,10 +105,6 @@ class Service(Closing):
             Kind(m.Op.CLOSE, m.Close, Route.INLINE, self._close_window),
             Kind(m.Op.STATISTICS, m.WindowId, Route.INLINE, self._statistics),
         )
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def close(self) -> None:
         """Closes the service; waits until its thread opens no client's memory any more. Idempotent."""
@@ -162,23 +158,20 @@ class Service(Closing):
         windows[body.id] = _ServedWindow(window, bridge, fds)
         return answer
 
-    def _move(self, client: ServedClient, request: Request) -> Answer:
+    def _move(self, client: ServedClient, request: Request) -> None:
         body: m.Move = request.body
         self._window(client, body.id).move(body.x, body.y, body.seconds)
-        return Answer()
 
-    def _fade(self, client: ServedClient, request: Request) -> Answer:
+    def _fade(self, client: ServedClient, request: Request) -> None:
         body: m.Fade = request.body
         self._window(client, body.id).fade(body.opacity, body.seconds)
-        return Answer()
 
-    def _stack(self, client: ServedClient, request: Request) -> Answer:
+    def _stack(self, client: ServedClient, request: Request) -> None:
         body: m.Stack = request.body
         window = self._window(client, body.id)
         window.raise_to_top() if body.on_top else window.lower_to_bottom()
-        return Answer()
 
-    def _send(self, client: ServedClient, request: Request) -> Answer:
+    def _send(self, client: ServedClient, request: Request) -> None:
         body: m.Send = request.body
         served, compositor = self._served(client, body.id), self._compositor(body.output)
         # at most one queued move per window: a flood of moves does not delay other windows
@@ -187,9 +180,8 @@ class Service(Closing):
             served.destination = compositor
         if not is_queued:
             self._opener.submit(self._move_to_destination, client, body.id, served)
-        return Answer()
 
-    def _close_window(self, client: ServedClient, request: Request) -> Answer:
+    def _close_window(self, client: ServedClient, request: Request) -> None:
         body: m.Close = request.body
         windows = self._windows(client)
         served = windows.get(body.id)
@@ -197,7 +189,6 @@ class Service(Closing):
             served.close(body.seconds)
             del windows[body.id]
             windows.fading.append(served)
-        return Answer()
 
     def _statistics(self, client: ServedClient, request: Request) -> Answer:
         window = self._window(client, request.body.id)
@@ -268,8 +259,5 @@ class Service(Closing):
         self._notify(client, m.Op.ENDED, m.Ended(number, window.is_closed, why))
 
     def _notify_input(self, client: ServedClient, number: int, event: Event) -> None:
-        body = m.Input(
-            number, event.event_type, event.time_stamp, event.x, event.y, event.button, event.buttons, event.modifiers,
-            event.dx, event.dy, event.key, event.char_str,
-        )  # fmt: skip
-        self._notify(client, m.Op.INPUT, body)
+        values = (getattr(event, name) for name in m.EVENT_FIELDS)
+        self._notify(client, m.Op.INPUT, m.Input(number, *values))

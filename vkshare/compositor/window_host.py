@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from vkshare.window.events import Event
 
 _HEADLESS_RATE = 60  # Hz
-_SIGNAL_POLL_INTERVAL = (
-    # seconds between two looks for signals, in a window, whose window system would not be woken by
-    # one
-    0.1
-)
+# seconds between two looks for signals, in a window, whose window system would not be woken by one
+_SIGNAL_POLL_INTERVAL = 0.1
 
 
 class NoDisplay(UnsupportedError):

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from vkshare.util import lazy_names
 
-_MODULES = ("cuda", "gl", "host")
+_public = lazy_names.read(__name__, __file__)
 
-__all__ = list(_MODULES)
+__all__ = sorted(_public.modules)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        path = f"{__name__}.{name}"
-        try:
-            return importlib.import_module(path)
-        except ModuleNotFoundError as error:
-            if error.name != path:
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+__getattr__, __dir__ = _public.load, _public.names

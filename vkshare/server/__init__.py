@@ -18,11 +18,4 @@ from vkshare.util import lazy_names
 _public = lazy_names.read(__name__, __file__)
 
 __all__ = [*_public.objects]
-
-
-def __getattr__(name: str) -> object:
-    return _public.load(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+__getattr__, __dir__ = _public.load, _public.names

@@ -26,11 +26,7 @@ class Acceptor:
     """
 
     def __init__(
-        self,
-        listener: Listener,
-        loop: Loop,
-        clock: Callable[[], float],
-        admit: Callable[[socket.socket, int], bool],
+        self, listener: Listener, loop: Loop, clock: Callable[[], float], admit: Callable[[socket.socket, int], bool]
     ) -> None:
         self.refused = 0
         self.deadline: float | None = None  # when resume() is to be called

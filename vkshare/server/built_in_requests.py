@@ -18,16 +18,8 @@ def hello(client: ServedClient, request: Request) -> Answer:
     client.name = request.body.name
     adapter = client.server.devices.adapter
     capabilities = adapter.capabilities
-    return Answer.of(
-        m.Welcome(
-            __version__,
-            client.number,
-            adapter.backend,
-            adapter.name,
-            capabilities.device_uuid,
-            capabilities.driver_uuid,
-        )
-    )
+    uuids = capabilities.device_uuid, capabilities.driver_uuid
+    return Answer.of(m.Welcome(__version__, client.number, adapter.backend, adapter.name, *uuids))
 
 
 def no_op(client: ServedClient, request: Request) -> Answer:

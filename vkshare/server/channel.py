@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
 from vkshare.ipc import sockets, transport
@@ -18,9 +18,11 @@ from vkshare.server import trace_points, wire
 from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, rebuilt
 from vkshare.server.session_state import NO_GENERATION
 from vkshare.util import fd_ops, trace
+from vkshare.util.closing import on_error
 
 _TIMEVAL = struct.Struct("@ll")
 _NO_OP = wire.HEADER.pack
+_NO_ANSWER = "the server did not answer in time"
 _REPLIES = 4096  # bytes; most replies fit
 _MOST_EVENTS = _MOST_ERRORS = 1024  # the newest are kept until the caller reads them
 
@@ -72,16 +74,14 @@ class Channel:
         self._arrived = self._splitter.messages
         self._timeout: float | None = None  # as set in the kernel
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
+        with on_error(self._sock.close):
             # Kernel timeouts, because Python's would call poll() before each call.
             self._set_timeout(timeout)
-            sockets.connect(self._sock, path)
-        except BaseException as error:
-            self._sock.close()
-            if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+            try:
+                sockets.connect(self._sock, path)
+            except (FileNotFoundError, ConnectionRefusedError) as error:
                 advice = f"no render server listens at {path}; start one (vkshare serve), or give its path"
                 raise type(error)(error.errno, f"{error.strerror}: {advice}") from None
-            raise
 
     @property
     def is_closed(self) -> bool:
@@ -100,8 +100,6 @@ class Channel:
 
     def _step(self, what: str, opcode: int) -> AbstractContextManager[None]:
         """Returns the trace step of the next request."""
-        if not trace.is_on:
-            return trace.NOTHING
         return trace_points.step(what, opcode, self._requester, self._sequence + 1 & 0xFFFFFFFF)
 
     # ---- out ------------------------------------------------------------------------------------------------------
@@ -191,7 +189,7 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError):
             raise self._disconnect_error() from None
         except BlockingIOError:
-            raise TimeoutError("the server did not answer in time") from None
+            raise TimeoutError(_NO_ANSWER) from None
         if parts[0][0] == _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
             del parts[0]
         else:
@@ -217,7 +215,7 @@ class Channel:
             pass
         self._next_reply(None)
         if not is_open:
-            self._raise_closed()
+            raise self._disconnect_error()
 
     def _next_reply(self, sequence: int | None) -> wire.Message | None:
         """Returns the reply to that request, or None if it has not arrived. Raises if the answer is an error.
@@ -287,18 +285,14 @@ class Channel:
 
     def _receive(self, timeout: float | None) -> None:
         if timeout == 0:
-            raise TimeoutError("the server did not answer in time")
+            raise TimeoutError(_NO_ANSWER)
         self._set_timeout(timeout)
         try:
             is_open = self._read()
         except BlockingIOError:
-            raise TimeoutError("the server did not answer in time") from None
+            raise TimeoutError(_NO_ANSWER) from None
         if not is_open and not self._arrived:
-            self._raise_closed()
-
-    def _raise_closed(self) -> NoReturn:
-        self.close()
-        raise RemoteLostError("the server has closed the connection")
+            raise self._disconnect_error()
 
     def _read(self, flags: int = 0) -> bool:
         """Reads once from the socket. False: the server has closed its end."""
@@ -353,13 +347,10 @@ def _in_memory(data: bytes) -> int:
         raise ValueError(f"the request has {len(data)} bytes; allowed are {wire.MAX_IN_MEMORY}: send it in parts")
     try:
         fd = os.memfd_create("vks-request", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
+        with on_error(lambda: os.close(fd)):
             left = memoryview(data)
             while left:
                 left = left[os.write(fd, left) :]
-        except BaseException:
-            os.close(fd)
-            raise
     except OSError as error:
         raise OSError(
             error.errno,

@@ -20,7 +20,7 @@ from vkshare.server.handles import ServedFence, ServedHandle, ServedSurface
 from vkshare.server.recorder import Recorder
 from vkshare.server.socket_path import checked
 from vkshare.util import arguments, fd_ops, trace
-from vkshare.util.closing import Scoped, destructor
+from vkshare.util.closing import Scoped, destructor, on_error
 from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:
@@ -84,11 +84,8 @@ class Client(Scoped):
         self._last_id = 0
         self._handles: dict[tuple[type, int], ServedHandle] = {}
         self._channel = Channel(self._path, self._timeout)
-        try:
+        with on_error(self._channel.close):
             self.server: m.Welcome = self._hello(arguments.text("name", name))
-        except BaseException:
-            self._channel.close()
-            raise
 
     def _hello(self, name: str) -> m.Welcome:
         if len(name) > 64:
@@ -107,7 +104,7 @@ class Client(Scoped):
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
-        counters: m.Counters = self.decoded(m.Counters, self._call(m.Op.STATISTICS)[0])
+        counters: m.Counters = self.decoded(m.Counters, self.call(m.Op.STATISTICS)[0])
         return counters.numbers
 
     @property
@@ -141,10 +138,8 @@ class Client(Scoped):
             body = m.CreateSurface(number, *size, str(format), tiling, words)
             opener = None if self._device is None else self._device.open_surface
             with self._undoing(m.Op.CLOSE_SURFACE, m.Close(number)):
-                descriptor, surface = self._create(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
-                return self._keep(
-                    ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
-                )
+                descriptor, surface, unused = self._create(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
+                return self._keep(ServedSurface(self, number, descriptor.spec, surface, unused))
 
     def open_surface(self, surface: Surface | SurfaceDescriptor) -> ServedSurface:
         """Opens a surface of this process in the server."""
@@ -157,7 +152,7 @@ class Client(Scoped):
         with self._lock:
             number = self._new_id()
             body = m.OpenSurface(number, descriptor.to_bytes())
-            self._call(m.Op.OPEN_SURFACE, body, descriptor._unused_fds())
+            self.call(m.Op.OPEN_SURFACE, body, descriptor._unused_fds())
             descriptor._used = True
             served = ServedSurface(self, number, descriptor.spec, surface, None)
             served._owns_surface = False
@@ -171,9 +166,8 @@ class Client(Scoped):
             body = m.CreateFence(number, initial)
             opener = None if self._device is None else self._device.open_fence
             with self._undoing(m.Op.CLOSE_FENCE, m.Close(number)):
-                descriptor, fence = self._create(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
-                kept = None if fence is not None else descriptor
-                return self._keep(ServedFence(self, number, fence, kept, owns=True))
+                _, fence, unused = self._create(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
+                return self._keep(ServedFence(self, number, fence, unused, owns=True))
 
     def open_fence(self, fence: Fence | FenceDescriptor) -> ServedFence:
         """Opens a fence of this process, or of another client, in the server, as a follower."""
@@ -185,23 +179,23 @@ class Client(Scoped):
     def _open_fence(self, descriptor: FenceDescriptor, fence: Fence | None) -> ServedFence:
         with self._lock:
             number = self._new_id()
-            self._call(m.Op.OPEN_FENCE, m.OpenFence(number, descriptor.to_bytes()), descriptor._unused_fds())
+            self.call(m.Op.OPEN_FENCE, m.OpenFence(number, descriptor.to_bytes()), descriptor._unused_fds())
             descriptor._used = True
             return self._keep(ServedFence(self, number, fence, None, owns=False))
 
     def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
-    ) -> tuple[_D, _O | None]:
-        """Returns the descriptor of the object that the server creates, and the handle that the opener makes of it."""
+    ) -> tuple[_D, _O | None, _D | None]:
+        """Returns a descriptor of the object that the server creates, a handle that the opener makes of it, or it."""
         reply = self._channel.exchange(opcode, body, (), self._timeout)
         try:
             descriptor = kind._taken_from(reply, self.decoded(m.Created, reply.body).descriptor)
         finally:
             reply.close()
         if opener is None:
-            return descriptor, None
+            return descriptor, None, descriptor
         with descriptor:
-            return descriptor, opener(descriptor)
+            return descriptor, opener(descriptor), None
 
     @contextlib.contextmanager
     def _undoing(self, opcode: int, body: m.Body) -> Iterator[None]:
@@ -244,19 +238,12 @@ class Client(Scoped):
             As in device.submit(). A wait for a value that only a later request of this client could
             signal is an error.
         """
-        body = m.Submit(
-            self._keys(acquire),
-            tuple(op for recorded in commands for op in recorded._operations(self)),
-            tuple((fence._checked_id(self), value) for fence, value in waits),
-            tuple(
-                (item._checked_id(self), None)
-                if isinstance(item, ServedFence)
-                else (item[0]._checked_id(self), item[1])
-                for item in signals
-            ),
-            self._keys(release),
-        )
-        return self.send(m.Op.SUBMIT, body)
+        acquires = self._keys(acquire)
+        operations = tuple(op for recorded in commands for op in recorded._operations(self))
+        waited = tuple((fence._checked_id(self), value) for fence, value in waits)
+        pairs = ((item, None) if isinstance(item, ServedFence) else item for item in signals)
+        signalled = tuple((fence._checked_id(self), value) for fence, value in pairs)
+        return self.send(m.Op.SUBMIT, m.Submit(acquires, operations, waited, signalled, self._keys(release)))
 
     def _keys(self, given: Keys) -> tuple[tuple[int, int], ...]:
         pairs = given.items() if isinstance(given, Mapping) else given
@@ -269,7 +256,7 @@ class Client(Scoped):
         on waiting.
         """
         with self._lock:
-            self._call(m.Op.SYNC, timeout=timeout)
+            self.call(m.Op.SYNC, timeout=timeout)
             if self._channel.deferred:
                 raise self._channel.deferred.popleft()
 
@@ -284,11 +271,7 @@ class Client(Scoped):
     # ---- for what is built on it ----------------------------------------------------------------------------
 
     def call(
-        self,
-        opcode: int,
-        body: m.Body | None = None,
-        fds: Iterable[int] = (),
-        timeout: float | None = _DEFAULT,
+        self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = (), timeout: float | None = _DEFAULT
     ) -> tuple[bytes, list[int]]:
         """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns.
 
@@ -297,7 +280,9 @@ class Client(Scoped):
         OSError (EMFILE): the server has executed the request, but this process has no fd free for
         the reply's fds.
         """
-        return self._call(opcode, body, tuple(fds), timeout)
+        with self._lock:
+            seconds = self._timeout if timeout is _DEFAULT else arguments.timeout(timeout)
+            return self._channel.call(opcode, body, tuple(fds), seconds)
 
     def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
         """Decodes the body of a reply or an event.
@@ -322,13 +307,6 @@ class Client(Scoped):
             found = [(event.opcode, event.body, fds) for event, fds in self._channel.events]
             self._channel.events.clear()
             return found
-
-    def _call(
-        self, opcode: int, body: m.Body | None = None, fds: tuple[int, ...] = (), timeout: Any = _DEFAULT
-    ) -> tuple[bytes, list[int]]:
-        with self._lock:
-            seconds = self._timeout if timeout is _DEFAULT else arguments.timeout(timeout)
-            return self._channel.call(opcode, body, fds, seconds)
 
     def _new_id(self) -> int:
         self._last_id += 1

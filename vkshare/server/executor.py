@@ -11,7 +11,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,7 +23,6 @@ from vkshare.ipc import transport
 from vkshare.server import trace_points
 from vkshare.server.deadlock_check import Identity, WaitGraph
 from vkshare.server.request_types import Answer, Request
-from vkshare.util import trace
 from vkshare.util.closing import common_deadline
 from vkshare.util.event_queue import EventQueue
 
@@ -44,14 +42,6 @@ class RequestResult:
     request: Request
     outcome: Answer | BaseException
     is_late: bool = False
-
-
-@dataclass(slots=True)
-class HeldSubmission:
-    """A submission that waits for other parties, and the functions that return results once it has completed."""
-
-    submission: _native.Submission
-    followers: list[Callable[[], list[RequestResult]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +80,8 @@ class Executor:
         self.fences: dict[int, ServedFence] = {}
         self.wait_graph = wait_graph
         self.last: _native.Submission | None = None
-        self.held: dict[Request, HeldSubmission] = {}
+        # requests whose submissions wait for other parties, and the functions that return results once they have run
+        self.held: dict[Request, list[Callable[[], list[RequestResult]]]] = {}
         self._event_queue = event_queue
         # All executors of a client share the counter, because events for an earlier executor may
         # still arrive.
@@ -106,19 +97,13 @@ class Executor:
     def run(self, request: Request) -> Any:
         """Runs a request; returns an Answer or LATER. Raises the request's error, or ProtocolError."""
         try:
-            with self._step(request):
+            with trace_points.step("run", request.kind.opcode, self._requester, request.sequence):
                 if request.refused is not None:
                     raise request.refused
                 request.load()
                 return request.kind.run(self, request)
         finally:
             request.close()
-
-    def _step(self, request: Request) -> AbstractContextManager[None]:
-        """Returns the trace step of running the request."""
-        if not trace.is_on:
-            return trace.NOTHING
-        return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
     def ask(self, notify: Callable[[EventQueue, int], None], then: Continuation) -> None:
         """Has the loop call then(None) once the event that `notify` requests arrives; then(error) if it never will."""

@@ -116,7 +116,7 @@ class ServedFence(ServedHandle):
             The value was not reached in time. The server goes on waiting, with this client's later
             requests behind.
         """
-        self._client._call(m.Op.WAIT, m.Wait(self._checked_id(self._client), value), timeout=timeout)
+        self._client.call(m.Op.WAIT, m.Wait(self._checked_id(self._client), value), timeout=timeout)
 
     def __repr__(self) -> str:
         return f"<vkshare.ServedFence {self.id}{', closed' if self.is_closed else ''}>"

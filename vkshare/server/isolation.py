@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vkshare.backends.base import Adapter
 from vkshare.server import wire
@@ -26,8 +27,11 @@ from vkshare.server.loop import READ, WRITE, Loop
 from vkshare.server.messages import Failure, Op, decode, rebuilt
 from vkshare.server.request_types import LATER, Answer, Kind, Request
 from vkshare.server.session_state import RETRY_INTERVAL
-from vkshare.server.worker import Outcome, WorkerEvents
+from vkshare.server.worker import Outcome
 from vkshare.util import fd_ops
+
+if TYPE_CHECKING:
+    from vkshare.server.session import ServedClient
 
 _log = logging.getLogger("vkshare.server")
 
@@ -64,11 +68,12 @@ class ProcessWorker:
         loop: Loop,
         adapter: Adapter,
         kinds: tuple[Kind, ...],
-        events: WorkerEvents,
+        events: ServedClient,
         on_exit: Callable[[ProcessWorker], None],
     ) -> None:
+        self.client = client
         self._loop = loop
-        self._events: WorkerEvents | None = events
+        self._events: ServedClient | None = events
         self._on_exit = on_exit
         # by the loop's own numbers, because a client may repeat its own
         self._in_flight: dict[int, Request] = {}
@@ -192,7 +197,7 @@ class ProcessWorker:
             message.close()
         return bool(data)
 
-    def _message(self, events: WorkerEvents, message: wire.Message) -> None:
+    def _message(self, events: ServedClient, message: wire.Message) -> None:
         if message.opcode == READY:
             events.worker_started()
         elif message.opcode in (Op.DEFERRED, IS_OVER):
@@ -202,7 +207,7 @@ class ProcessWorker:
         elif message.sequence in self._in_flight:
             self._complete(events, message)
 
-    def _complete(self, events: WorkerEvents, message: wire.Message) -> None:
+    def _complete(self, events: ServedClient, message: wire.Message) -> None:
         """Handles a message about a request in flight."""
         request = self._in_flight[message.sequence]
         if message.opcode == IS_HELD:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vkshare.server.server_poll import ServerPoll
 from vkshare.util import fd_ops, trace
+from vkshare.util.closing import on_error
 
 READ, WRITE, HUNG_UP, MALFORMED = 1, 2, 4, 8
 
@@ -33,11 +34,8 @@ class Loop:
         self._is_closed = False
         self.wakeups = 0  # returns from sleep
         self.awake_since = 0  # ns; 0 without tracing
-        try:
+        with on_error(lambda: fd_ops.close_all((self._wake_read, self._wake_write))):
             self.add(self._wake_read, READ, self._woken)
-        except BaseException:
-            fd_ops.close_all((self._wake_read, self._wake_write))
-            raise
 
     def add(self, fd: int, interest: int, handler: Handler, token: int | None = None) -> None:
         """Calls handler(events, no_ops) when the fd is ready. The fd stays the caller's.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+import functools
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -202,7 +203,7 @@ class Event(Body):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoders: dict[type[Body], msgspec.msgpack.Decoder[Any]] = {}
+_decoder = functools.cache(msgspec.msgpack.Decoder)  # by the type of the body
 
 
 def encode(body: Body | None) -> bytes:
@@ -216,11 +217,8 @@ def decode(kind: type[Body] | None, data: bytes) -> Any:
         if data:
             raise ProtocolError(f"{len(data)} bytes came with a request that has no body")
         return None
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
     try:
-        return decoder.decode(data)
+        return _decoder(kind).decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the body is not a valid {kind.__name__}: {error}") from None
 

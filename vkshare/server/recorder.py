@@ -104,9 +104,8 @@ class Recorder:
         return self
 
     def _id(self, name: str, surface: Any) -> int:
-        if not isinstance(surface, ServedSurface):
-            raise TypeError(f"{name} must be a ServedSurface, not {type(surface).__name__}")
-        return surface._checked_id(self._client)
+        arguments.instance(name, surface, ServedSurface)
+        return int(surface._checked_id(self._client))
 
 
 def _rect(name: str, value: Sequence[int] | None) -> arguments.Rect | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from vkshare.errors import InvalidCallError, StillDrawingError
 from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
 from vkshare.server.deadlock_check import identity
-from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, HeldSubmission, RequestResult, ServedFence
+from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, RequestResult, ServedFence
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
+from vkshare.util.closing import on_error
 
 MOST_HELD = 64  # submissions of one client that wait for others
 
@@ -26,11 +27,8 @@ def create_surface(executor: Executor, request: Request) -> Answer:
     body: m.CreateSurface = request.body
     executor.check_quota(executor.surfaces, body.id, SURFACE_FDS)
     surface = executor.device.create_surface(body.width, body.height, body.format, tiling=body.tiling, usage=body.usage)
-    try:
+    with on_error(surface.close):
         descriptor = surface.export()
-    except BaseException:
-        surface.close()
-        raise
     with descriptor:
         executor.register(executor.surfaces, body.id, surface, surface.close)
         return _given(descriptor)
@@ -57,11 +55,8 @@ def create_fence(executor: Executor, request: Request) -> Answer:
     body: m.CreateFence = request.body
     executor.check_quota(executor.fences, body.id, FENCE_FDS)
     fence = executor.device.create_fence(body.initial)
-    try:
+    with on_error(fence.close):
         descriptor = fence.export()
-    except BaseException:
-        fence.close()
-        raise
     with descriptor:
         served = ServedFence(fence, identity(descriptor._fds[0]), executor.client)
         executor.register(executor.fences, body.id, served, fence.close)
@@ -138,13 +133,14 @@ def _refuse_unused(body: m.Submit, used: set[int]) -> None:
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
     """Watches a held submission: it may fail after its request has completed, which is a late error (rule R6)."""
-    held = executor.held[request] = HeldSubmission(submission, [])
+    followers: list[Callable[[], list[RequestResult]]] = []
+    executor.held[request] = followers
 
     def then(error: BaseException | None) -> list[RequestResult]:
         with executor.lock:
             executor.held.pop(request, None)
         results = [] if error is None else [RequestResult(request, error, is_late=True)]
-        return results + [after for follower in held.followers for after in follower()]
+        return results + [after for follower in followers for after in follower()]
 
     executor.ask(submission._notify, then)
 
@@ -217,8 +213,8 @@ def sync(executor: Executor, request: Request) -> Answer | Later:
 
         if last is not None and not is_over:
             executor.ask(last._notify, lambda error: follow())
-        for held in executor.held.values():
-            held.followers.append(follow)
+        for followers in executor.held.values():
+            followers.append(follow)
         return LATER if count else Answer()
 
 

@@ -47,7 +47,7 @@ class Kind:
         ServedClient. CAN_FAIL, CANNOT_FAIL: the client's worker calls run(executor, request);
         `executor` is an Executor.
     run
-        Returns an Answer (for CANNOT_FAIL: None), or LATER. The client gets the error that it
+        Returns an Answer (None: an empty one), or LATER. The client gets the error that it
         raises. It may take the request's fds; fds that it does not take are closed. With
         isolation="process" it must be a module's function.
     most_fds

@@ -29,7 +29,7 @@ from vkshare.server.session_state import PATIENCE, Route
 from vkshare.server.socket_path import Listener, checked
 from vkshare.server.worker import Outcome, ThreadWorker, Worker
 from vkshare.util import arguments, fd_ops, trace
-from vkshare.util.closing import Closing
+from vkshare.util.closing import FlagClosing
 from vkshare.util.event_queue import EventQueue
 from vkshare.util.forks import OwnLock
 
@@ -60,16 +60,7 @@ class ServerStatistics:
     wakeups: int = 0  # of the loop
 
 
-@dataclass(slots=True)
-class _RetiringWorker:
-    """A worker that is exiting, because its client is gone."""
-
-    client: int
-    worker: Worker
-    deadline: float | None  # after it the worker counts as hung
-
-
-class RenderServer(Closing):
+class RenderServer(FlagClosing):
     """Renders for other processes of the same user, over a Unix socket. Rules R1 to R17 (docs/spec/render-server.md).
 
     Parameters
@@ -117,13 +108,14 @@ class RenderServer(Closing):
         self.clients: dict[int, ServedClient] = {}
         self._path = checked(path)
         self._numbers = itertools.count(1)
-        self._retiring: list[_RetiringWorker] = []
+        # workers that are exiting, because their clients are gone; after the time a worker counts as hung
+        self._retiring: dict[Worker, float | None] = {}
         self._scheduled: deque[ServedClient] = deque()  # clients with requests to dispatch
         self._with_deadline: set[ServedClient] = set()  # clients with a deadline
         self._stopping = threading.Event()
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
-        self._is_closed = True  # until the constructor succeeds
+        self._closed = True  # until the constructor succeeds
         self._own = OwnLock(self)
         with contextlib.ExitStack() as made:
             listener = Listener(self._path)
@@ -138,7 +130,7 @@ class RenderServer(Closing):
             made.callback(self._acceptor.close)
             self.loop.add(self.event_queue.fileno(), READ, self._drain)
             made.pop_all()
-        self._is_closed = False
+        self._closed = False
         _log.info("%r", self)
 
     # ---- properties -----------------------------------------------------------------------------------------------
@@ -149,10 +141,6 @@ class RenderServer(Closing):
         return self._path
 
     @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
-    @property
     def generation(self) -> int:
         """The generation of the device: grows by one with each device loss."""
         return self.devices.generation
@@ -160,7 +148,7 @@ class RenderServer(Closing):
     def statistics(self) -> ServerStatistics:
         """A snapshot. Thread-safe."""
         self._own.check()
-        if self._is_closed:
+        if self._closed:
             return replace(self.counts)
         clients = list(self.clients.values())
         return replace(
@@ -175,7 +163,7 @@ class RenderServer(Closing):
         )
 
     def __repr__(self) -> str:
-        if self._is_closed:
+        if self._closed:
             return f"<vkshare.RenderServer at {self._path}, closed>"
         return f"<vkshare.RenderServer at {self._path}, {len(self.clients)} clients, isolation {self.isolation!r}>"
 
@@ -189,7 +177,7 @@ class RenderServer(Closing):
         self._served_by = threading.get_ident()
         try:
             with self.loop.waking_on_signals():
-                while not self._stopping.is_set() and not self._is_closed:
+                while not self._stopping.is_set() and not self._closed:
                     self.serve_once(None)
         finally:
             self._served_by = 0
@@ -213,7 +201,7 @@ class RenderServer(Closing):
         if self._scheduled:
             return 0.0
         deadlines = [d for client in self._with_deadline if (d := client.state.deadline) is not None]
-        deadlines += [left.deadline for left in self._retiring if left.deadline is not None]
+        deadlines += [deadline for deadline in self._retiring.values() if deadline is not None]
         deadlines += [] if self._acceptor.deadline is None else [self._acceptor.deadline]
         if not deadlines:
             return timeout
@@ -227,10 +215,10 @@ class RenderServer(Closing):
             self._note_deadline(client)
         if self._acceptor.deadline is not None and now >= self._acceptor.deadline:
             self._acceptor.resume()
-        for retiring in self._retiring:
-            if retiring.deadline is not None and now >= retiring.deadline:
-                retiring.deadline = None
-                retiring.worker.abandon()
+        for worker, deadline in self._retiring.items():
+            if deadline is not None and now >= deadline:
+                self._retiring[worker] = None
+                worker.abandon()
 
     def _note_deadline(self, client: ServedClient) -> None:
         if client.state.deadline is None:
@@ -276,11 +264,9 @@ class RenderServer(Closing):
         The worker reports when it is ready.
         """
         if client.worker is not None:
-            self._retire(client.number, client.worker)
+            self._retire(client.worker)
         if self.isolation == "process":
-            return ProcessWorker(
-                client.number, self.loop, self.devices.adapter, self.plugged_in, client, self._process_exited
-            )
+            return ProcessWorker(client.number, self.loop, self.devices.adapter, self.plugged_in, client, self._reap)
         worker = ThreadWorker(client.number, self.event_queue, self.devices, self.wait_graph)
         client.worker_started()
         return worker
@@ -288,7 +274,7 @@ class RenderServer(Closing):
     def remove_client(self, client: ServedClient) -> None:
         """Removes a client whose connection has ended. Called by the client."""
         if client.worker is not None:
-            self._retire(client.number, client.worker)
+            self._retire(client.worker)
         del self.clients[client.number]
         self._with_deadline.discard(client)
         self.counts.requests += client.state.counts.requests
@@ -309,11 +295,10 @@ class RenderServer(Closing):
             self.counts.cut_off += 1
             client.cut_off("incomplete messages keep too many file descriptors open: send each message at once")
 
-    def _retire(self, client: int, worker: Worker) -> None:
-        retiring = _RetiringWorker(client, worker, self.now() + self.patience)
-        self._retiring.append(retiring)
+    def _retire(self, worker: Worker) -> None:
+        self._retiring[worker] = self.now() + self.patience
         worker.close()
-        self._reap(retiring)
+        self._reap(worker)
 
     def schedule(self, client: ServedClient) -> None:
         """Has the client dispatch requests in this turn."""
@@ -337,22 +322,18 @@ class RenderServer(Closing):
 
     def _drain_retired(self, number: int, serial: int) -> None:
         """Handles an event for a client that is gone (rule R14)."""
-        retiring = [left for left in self._retiring if left.client == number]
+        retiring = [worker for worker in self._retiring if worker.client == number]
         if serial or not retiring:
             self.counts.dropped += 1
-        for left in retiring:
-            for _, outcome in left.worker.completions():
+        for worker in retiring:
+            for _, outcome in worker.completions():
                 self.discard(outcome)
-            self._reap(left)
+            self._reap(worker)
 
-    def _reap(self, retiring: _RetiringWorker) -> None:
-        if retiring.worker.has_exited:
-            self._retiring.remove(retiring)
-            retiring.worker.join()
-
-    def _process_exited(self, worker: Worker) -> None:
-        for retiring in [left for left in self._retiring if left.worker is worker]:
-            self._reap(retiring)
+    def _reap(self, worker: Worker) -> None:
+        if worker in self._retiring and worker.has_exited:
+            del self._retiring[worker]
+            worker.join()
 
     def discard(self, outcome: Outcome) -> None:
         """Drops a result whose client is gone."""
@@ -368,14 +349,11 @@ class RenderServer(Closing):
             return
         device = self.devices.current
         if self.isolation == "process" and isinstance(outcome, DeviceLostError):
-            self._replace_child(client)
+            # the client's child process, which has lost its own device, is replaced at the next request
+            client.state.device_lost(client.state.device_generation + 1, with_worker=True)
+            client.state.device_opened()
         elif isinstance(outcome, DeviceLostError) or (device is not None and device.is_lost):
             self._device_lost()
-
-    def _replace_child(self, client: ServedClient) -> None:
-        """Replaces a client's child process, which has lost its own device, at the next request."""
-        client.state.device_lost(client.state.device_generation + 1, with_worker=True)
-        client.state.device_opened()
 
     def _device_lost(self) -> None:
         generation = self.devices.replace_lost(lambda: self.loop.call_soon(self._device_opened))
@@ -405,13 +383,13 @@ class RenderServer(Closing):
             )
         self.shutdown()
         with self._running:
-            if self._is_closed:
+            if self._closed:
                 return
             for client in list(self.clients.values()):
                 client.cut_off("the server is closed")
             self._await_workers()
             self.counts = self.statistics()
-            self._is_closed = True
+            self._closed = True
             self.loop.remove(self.event_queue.fileno())
             self._acceptor.close()
             self.loop.close()
@@ -422,10 +400,10 @@ class RenderServer(Closing):
         deadline = self.now() + self.patience
         while self._retiring and self.now() < deadline:
             self.loop.turn(min(0.1, deadline - self.now()))
-        for retiring in self._retiring:
-            _log.warning("the worker of client %d hangs: it is abandoned", retiring.client)
-            retiring.worker.abandon()
+        for worker in self._retiring:
+            _log.warning("the worker of client %d hangs: it is abandoned", worker.client)
+            worker.abandon()
 
     def _is_lost(self) -> bool:
         # A thread that serves would have a reference, so no thread serves this server.
-        return not self._is_closed and self._own.is_here
+        return not self._closed and self._own.is_here

@@ -22,7 +22,7 @@ from vkshare.server.messages import Body, Event, Op, encode, failure
 from vkshare.server.request_types import Answer, Request, checked
 from vkshare.server.session_state import Action, Decision, Route, SessionState
 from vkshare.server.worker import Outcome, Worker, without_traceback
-from vkshare.util import fd_ops, trace
+from vkshare.util import fd_ops
 
 if TYPE_CHECKING:
     from vkshare.server.server import RenderServer
@@ -319,8 +319,6 @@ class ServedClient:
 
     def _step(self, what: str, request: Request) -> AbstractContextManager[None]:
         """Records the block as a step of the request, in a trace."""
-        if not trace.is_on:
-            return trace.NOTHING
         return trace_points.step(what, request.kind.opcode, self._requester, request.sequence)
 
     def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:

@@ -80,9 +80,7 @@ class Counts:
     """Counters of one client, for statistics()."""
 
     requests: int = 0
-    dispatched: int = 0
     deferred: int = 0
-    refused: int = 0
 
 
 class SessionState(Generic[R]):
@@ -100,7 +98,7 @@ class SessionState(Generic[R]):
         self.number = number
         self.counts = Counts()
         self.is_open = True
-        self._device_generation = device_generation
+        self.device_generation = device_generation  # of the device that the client's requests are for
         self._patience = patience
         self._buffered: deque[R] = deque()  # arrived, not dispatched
         # given to the worker, in order; the last may be the request that is pushed back
@@ -117,7 +115,7 @@ class SessionState(Generic[R]):
         self._output = 0  # bytes
         self._output_fds = 0
         self._most_output_fds = most_output_fds
-        self._incomplete_since: float | None = None
+        self.incomplete_since: float | None = None  # when an incomplete message with file descriptors began
         self._was_accepting = True
         self._congested_since: float | None = None
         self._retry_at: float | None = None
@@ -140,11 +138,6 @@ class SessionState(Generic[R]):
         return self._retry_at is not None
 
     @property
-    def device_generation(self) -> int:
-        """The generation of the device that the client's requests are for."""
-        return self._device_generation
-
-    @property
     def in_flight(self) -> int:
         """The number of requests that the worker has."""
         return len(self._in_flight)
@@ -165,14 +158,9 @@ class SessionState(Generic[R]):
 
     @property
     def _incomplete_deadline(self) -> float | None:
-        if self._incomplete_since is None or not self._was_accepting:
+        if self.incomplete_since is None or not self._was_accepting:
             return None
-        return self._incomplete_since + MESSAGE_TIMEOUT
-
-    @property
-    def incomplete_since(self) -> float | None:
-        """When an incomplete message with file descriptors began."""
-        return self._incomplete_since
+        return self.incomplete_since + MESSAGE_TIMEOUT
 
     # ---- events of the client ------------------------------------------------------------------------------------
 
@@ -188,9 +176,9 @@ class SessionState(Generic[R]):
         """
         accepts_requests = self.accepts_requests
         if not has_fds:
-            self._incomplete_since = None
-        elif self._incomplete_since is None or not (accepts_requests and self._was_accepting):
-            self._incomplete_since = now
+            self.incomplete_since = None
+        elif self.incomplete_since is None or not (accepts_requests and self._was_accepting):
+            self.incomplete_since = now
         self._was_accepting = accepts_requests
 
     def step(self, now: float) -> Decision[R] | None:
@@ -204,7 +192,7 @@ class SessionState(Generic[R]):
         head = self._buffered[0]
         if head.is_hello is self._has_hello:
             return self._cut_off("a connection begins with one hello, and has no other")
-        if head.generation != self._device_generation and not head.is_hello:
+        if head.generation != self.device_generation and not head.is_hello:
             return self._refuse(head)
         if head.route is Route.INLINE:
             return self._answer(head)
@@ -230,7 +218,6 @@ class SessionState(Generic[R]):
         if not self._in_flight:
             self._since = now
         self._in_flight.append(head)
-        self.counts.dispatched += 1
         return Decision(Action.DISPATCH, head)
 
     def _finish(self) -> Decision[R] | None:
@@ -240,15 +227,13 @@ class SessionState(Generic[R]):
         request, self._pushed_back, self._finished = self._pushed_back, None, None
         assert request is not None
         # its result belongs to a device that is lost
-        if request.generation != self._device_generation:
-            self.counts.refused += 1
+        if request.generation != self.device_generation:
             return Decision(Action.REFUSE, request, outcome)
         return Decision(Action.FINISH, request, outcome)
 
     def _refuse(self, head: R) -> Decision[R] | None:
         if self._in_flight:
             return None
-        self.counts.refused += 1
         return Decision(Action.REFUSE, self._buffered.popleft())
 
     # ---- events of the worker ------------------------------------------------------------------------------------
@@ -349,7 +334,7 @@ class SessionState(Generic[R]):
 
         with_worker: the worker exits with the device, once the requests in flight are complete.
         """
-        self._device_generation = generation
+        self.device_generation = generation
         self._is_held = True
         if with_worker:
             self._has_worker = self._is_starting = False

@@ -45,8 +45,7 @@ class LostFds(OSError):
 
     def __init__(self, of: str) -> None:
         super().__init__(
-            errno.EMFILE,
-            f"no file descriptor was free for those of {of}: close some, or raise RLIMIT_NOFILE",
+            errno.EMFILE, f"no file descriptor was free for those of {of}: close some, or raise RLIMIT_NOFILE"
         )
 
 

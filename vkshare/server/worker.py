@@ -1,4 +1,4 @@
-"""A client's worker thread (rule R1), and the protocols between workers and the loop."""
+"""A client's worker thread (rule R1), and the protocol of workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from vkshare.server.deadlock_check import WaitGraph
@@ -21,27 +20,10 @@ _log = logging.getLogger("vkshare.server")
 Outcome = Answer | BaseException | Later
 
 
-class WorkerEvents(Protocol):
-    """Callbacks from a process worker, invoked on the loop's thread."""
-
-    def containing_errors(self) -> AbstractContextManager[None]:
-        """Ends this client, and not the loop, on an exception in the block."""
-
-    def worker_started(self) -> None:
-        """The worker is ready."""
-
-    def completed(self, request: Request, outcome: Outcome) -> None:
-        """The oldest request in flight is complete, or waits without the worker."""
-
-    def deliver(self, result: RequestResult) -> None:
-        """A request has failed late."""
-
-    def worker_exited(self, why: str) -> None:
-        """The worker has exited without close()."""
-
-
 class Worker(Protocol):
     """Runs a client's render requests. The loop calls all methods; none blocks, except join()."""
+
+    client: int
 
     def submit(self, request: Request) -> None:
         """Queues a request behind those in flight."""
@@ -71,7 +53,7 @@ class ThreadWorker:
 
     def __init__(self, client: int, event_queue: EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
         self._work_ring = WorkRing(event_queue, client << 32)
-        self._client = client
+        self.client = client
         self._event_queue = event_queue
         self._devices = devices
         self._wait_graph = wait_graph
@@ -141,7 +123,7 @@ class ThreadWorker:
             if executor is not None:
                 executor.close()  # its device is lost
             executor = self._executor = Executor(
-                device, self._client, generation, self._event_queue, self._wait_graph, self._serials
+                device, self.client, generation, self._event_queue, self._wait_graph, self._serials
             )
         return executor
 

@@ -50,6 +50,12 @@ def pair(name: str, value: Any) -> tuple[int, int] | None:
     return first, second
 
 
+def keys(acquire: Any, release: Any) -> tuple[int, int]:
+    """The keys by which a surface is acquired, and released."""
+    first = integer("acquire", acquire, 0, 2**64 - 1)
+    return first, integer("release", release, 0, 2**64 - 1)
+
+
 def rect(name: str, value: Any) -> Rect:
     """(x, y, width, height)."""
     x, y, width, height = integers(name, value, "x y width height")

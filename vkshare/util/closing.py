@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 RELEASE_GRACE = 0.5  # seconds that closing a surface waits for work that its release has announced to other handles
 _common = threading.local()
+_getpid = os.getpid
 
 
 @contextlib.contextmanager
@@ -62,6 +64,16 @@ def warn_and_close(thing: Any) -> None:
         thing.close()
 
 
+@contextlib.contextmanager
+def on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Calls undo() if the block raises anything, also a KeyboardInterrupt."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
+
+
 class Scoped:
     """A mixin for classes with close(), which a ``with`` block calls at its end."""
 
@@ -83,6 +95,8 @@ class Closing(Scoped):
 
     __slots__ = ()
 
+    _pid = 0  # the process that may close the object, because a forked child must not; 0: any
+
     if TYPE_CHECKING:
 
         @property
@@ -90,7 +104,7 @@ class Closing(Scoped):
 
     def _is_lost(self) -> bool:
         """Whether the destructor has to close the object."""
-        return not self.is_closed
+        return not self.is_closed and self._pid in (0, _getpid())
 
     @destructor
     def __del__(self) -> None:
@@ -102,21 +116,28 @@ class Closing(Scoped):
             warn_and_close(self)
 
 
-class NativeClosing(Closing):
+class FlagClosing(Closing):
+    """A mixin for a class with close() and an attribute that says whether it was called."""
+
+    __slots__ = ()
+
+    _closed: bool
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+
+class NativeClosing(FlagClosing):
     """A mixin for a class that derives from a type of the extension that has _close().
 
     The class's __init__ sets _closed to False as its last step.
     """
 
-    _closed: bool
-
     if TYPE_CHECKING:
 
         def _close(self) -> None: ...
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def close(self) -> None:
         """Close the object. Idempotent."""

@@ -18,6 +18,11 @@ class LazyNames:
         self.objects = objects  # name -> the module that defines it
         self.modules = modules  # public modules of the package
 
+    def names(self) -> list[str]:
+        """Return what dir() of the package shows."""
+        special = (name for name in vars(sys.modules[self._package]) if name.startswith("__"))
+        return sorted({*self.objects, *self.modules, *special})
+
     def load(self, name: str) -> object:
         """Return the object or module of that name, and keep it in the package, so that the next use is a plain read.
 

@@ -8,51 +8,10 @@ CompositorScheduler. A VsyncBridge delivers ticks to another process.
 
 from __future__ import annotations
 
-from vkshare.vsync.bridge import VsyncBridge
-from vkshare.vsync.descriptor import VsyncDescriptor
-from vkshare.vsync.dispatcher import Observer, VsyncDispatcher
-from vkshare.vsync.display import Display, DisplayStatistics
-from vkshare.vsync.input import InputQueue, InputStatistics
-from vkshare.vsync.refresh import RefreshStatistics, RefreshTimer
-from vkshare.vsync.scheduler import Action, CompositorScheduler, Decision, SchedulerStatistics, Skip
-from vkshare.vsync.source_probe import Trial, try_source
-from vkshare.vsync.source_selection import choose, survey
-from vkshare.vsync.sources import (
-    DisplayControlSource,
-    PresentTimingSource,
-    PresentWaitSource,
-    SourceStatistics,
-    VsyncSource,
-    X11PresentSource,
-)
-from vkshare.vsync.tick import Tick, TickFlags
+from vkshare.util import lazy_names
 
-__all__ = (
-    "Action",
-    "CompositorScheduler",
-    "Decision",
-    "Display",
-    "DisplayControlSource",
-    "DisplayStatistics",
-    "InputQueue",
-    "InputStatistics",
-    "Observer",
-    "PresentTimingSource",
-    "PresentWaitSource",
-    "RefreshStatistics",
-    "RefreshTimer",
-    "SchedulerStatistics",
-    "Skip",
-    "SourceStatistics",
-    "Tick",
-    "TickFlags",
-    "Trial",
-    "VsyncBridge",
-    "VsyncDescriptor",
-    "VsyncDispatcher",
-    "VsyncSource",
-    "X11PresentSource",
-    "choose",
-    "survey",
-    "try_source",
-)
+_public = lazy_names.read(__name__, __file__)
+
+__all__ = [*_public.objects]
+
+__getattr__, __dir__ = _public.load, _public.names

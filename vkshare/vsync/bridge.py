@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vkshare.errors import ClosedError
-from vkshare.util import fd_ops
+from vkshare.util import arguments, fd_ops
 from vkshare.util.closing import NativeClosing
 from vkshare.util.library_calls import LibraryObject, lib
 from vkshare.vsync.descriptor import VsyncDescriptor
@@ -22,8 +22,7 @@ class VsyncBridge(NativeClosing, LibraryObject):
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
         """ClosedError: the dispatcher, or its display, was closed."""
-        if not isinstance(dispatcher, VsyncDispatcher):
-            raise TypeError(f"dispatcher must be a vkshare.vsync.VsyncDispatcher, not {type(dispatcher).__name__}")
+        arguments.instance("dispatcher", dispatcher, VsyncDispatcher, "vkshare.vsync.VsyncDispatcher")
         self._make("vks_bridge", "VsyncBridge", lib.vks_bridge_create, dispatcher._pointer)
         self._dispatcher = dispatcher
         self._closed = False

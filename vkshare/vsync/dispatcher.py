@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from vkshare.util import library_calls
-from vkshare.util.closing import NativeClosing
+from vkshare.util import arguments, library_calls
+from vkshare.util.closing import NativeClosing, on_error
 from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 from vkshare.vsync.display import Display
 from vkshare.vsync.display_core import DisplayCore
@@ -52,11 +52,8 @@ class VsyncDispatcher(NativeClosing, LibraryObject):
     def observe(self) -> Observer:
         """Returns a new observer, which attends from now on. ClosedError: the dispatcher or its display is closed."""
         observer = Observer(self)
-        try:
+        with on_error(observer.close):
             observer.attend()
-        except BaseException:
-            observer.close()
-            raise
         return observer
 
     def _close(self) -> None:
@@ -149,6 +146,5 @@ class Observer(NativeClosing, LibraryObject):
 
 
 def _core_of(display: Display) -> DisplayCore:
-    if not isinstance(display, Display):
-        raise TypeError(f"display must be a vkshare.vsync.Display, not {type(display).__name__}")
+    arguments.instance("display", display, Display, "vkshare.vsync.Display")
     return display._core

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from vkshare.util import trace
-from vkshare.util.closing import Closing
+from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.forks import OwnLock
 from vkshare.vsync.bridge_end import BridgeEnd
 from vkshare.vsync.descriptor import VsyncDescriptor
@@ -38,7 +38,7 @@ class DisplayStatistics:
     is_estimated: bool
 
 
-class Display(Closing):
+class Display(FlagClosing):
     """A monitor, or a clock in place of one, that ticks for its windows. Thread-safe.
 
     Ticks come from a timer, on a grid that does not drift, or from the source, after three regular
@@ -81,11 +81,8 @@ class Display(Closing):
         self._bridge: BridgeEnd | None = None
         self._closed = False
         if source is not None:
-            try:
+            with on_error(self.close):
                 self.set_source(source)
-            except BaseException:
-                self.close()
-                raise
 
     # ---- properties ----------------------------------------------------------------------------------------------
 
@@ -172,10 +169,6 @@ class Display(Closing):
                 monitor.start()
 
     # ---- closing -------------------------------------------------------------------------------------------------
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def close(self) -> None:
         """Ends the thread: observers' waits raise ClosedError, and no tick is delivered any more. Idempotent.

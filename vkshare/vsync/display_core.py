@@ -43,10 +43,8 @@ class DisplayCore(LibraryObject):
     def wait_wanted(self, source: int, is_wanted: bool) -> None:
         """Wait until the display has observers, or has none. ClosedError: it has another source."""
         pointer = self._pointer
-        check(
-            library_calls.wait(lambda until: lib.vks_display_wait_wanted(pointer, source, is_wanted, until), None),
-            "Display",
-        )
+        status = library_calls.wait(lambda until: lib.vks_display_wait_wanted(pointer, source, is_wanted, until), None)
+        check(status, "Display")
 
     def shutdown(self) -> None:
         """End the thread. Idempotent."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.util.closing import on_error
 from vkshare.vsync.throttle import ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
@@ -75,7 +76,7 @@ class Drivers:
         self._is_waiting = False  # a thread waits for a tick
         self._wake_requested = False  # the waiter's timeout has changed: the next tick wakes it
         self._is_due = False  # an inactive driver needs the next tick
-        self._is_observing = False
+        self.is_observing = False  # a driver needs a tick
         observer.rest()
 
     def __len__(self) -> int:
@@ -91,11 +92,6 @@ class Drivers:
         """The number of drivers that have been inactive for so long that they are not called any more."""
         return self._schedule.stopped
 
-    @property
-    def is_observing(self) -> bool:
-        """Whether any driver needs a tick."""
-        return self._is_observing
-
     # ---- from any thread
 
     def check(self) -> None:
@@ -108,11 +104,8 @@ class Drivers:
             if driver in self._entries:
                 raise InvalidCallError(f"{driver!r} is in this RefreshTimer already: set_active() changes it")
             entry = self._entries[driver] = Entry(driver, is_active)
-            try:
+            with on_error(lambda: self._drop(entry)):
                 self._reschedule(entry)
-            except BaseException:
-                self._drop(entry)
-                raise
 
     def remove(self, driver: Driver) -> None:
         """Removes a driver; returns once no call of it runs any more, unless called within a driver."""
@@ -155,9 +148,9 @@ class Drivers:
             self.check()
             now, deadline = self._clock(), self._schedule.deadline
             self._is_due = deadline is not None and deadline <= now
-            self._update_observing()
+            self.update_observing()
             self._is_waiting = True
-            if not self._is_observing and deadline is not None:
+            if not self.is_observing and deadline is not None:
                 end = deadline if end is None else min(end, deadline)
             return None if end is None else max(0, end - now) / 1e9
 
@@ -200,11 +193,6 @@ class Drivers:
             self._running = None
             self.changed.notify_all()
 
-    def update_observing(self) -> None:
-        """Starts or stops the observer as needed, after a turn."""
-        with self.changed:
-            self._update_observing()
-
     # ---- under the lock
 
     def _reschedule(self, entry: Entry) -> None:
@@ -214,28 +202,30 @@ class Drivers:
         else:
             self._schedule.add(entry, self._clock())
             self._wake_waiter()
-        self._update_observing()
+        self.update_observing()
 
     def _drop(self, entry: Entry) -> None:
         entry.is_removed = True
         del self._entries[entry.call]
         self._schedule.remove(entry)
-        self._update_observing()
+        self.update_observing()
 
     def _wake_waiter(self) -> None:
         """Has the next tick wake the waiting thread, so that it computes its timeout again."""
         if self._is_waiting:
             self._wake_requested = True
-            self._update_observing()
+            self.update_observing()
 
-    def _update_observing(self) -> None:
-        wants = not self.is_closed and (self._wake_requested or self._is_due or self.active > 0)
-        if wants and not self._is_observing:
-            self._observer.attend()
-        elif self._is_observing and not wants:
-            with contextlib.suppress(ClosedError):
-                self._observer.rest()
-        self._is_observing = wants
+    def update_observing(self) -> None:
+        """Starts or stops the observer as needed."""
+        with self.changed:
+            wants = not self.is_closed and (self._wake_requested or self._is_due or self.active > 0)
+            if wants and not self.is_observing:
+                self._observer.attend()
+            elif self.is_observing and not wants:
+                with contextlib.suppress(ClosedError):
+                    self._observer.rest()
+            self.is_observing = wants
 
     def _wait_for(self, entry: Entry) -> None:
         # Not within a driver, because two drivers that wait for each other would deadlock.

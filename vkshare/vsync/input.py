@@ -161,8 +161,7 @@ class InputQueue:
     """
 
     def __init__(self, *, resample: bool = True) -> None:
-        if not isinstance(resample, bool):
-            raise TypeError(f"resample must be True or False, not {type(resample).__name__}")
+        arguments.flag("resample", resample)
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._resampler = Resampler() if resample else None

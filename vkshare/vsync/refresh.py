@@ -102,7 +102,7 @@ class RefreshTimer(Closing):
         """
         if not callable(driver):
             raise TypeError(f"driver must be callable with a Tick, not {type(driver).__name__}")
-        self._drivers.add(driver, _flag("active", active))
+        self._drivers.add(driver, arguments.flag("active", active))
 
     def remove(self, driver: Driver) -> None:
         """Removes the driver. Idempotent.
@@ -124,7 +124,7 @@ class RefreshTimer(Closing):
         ClosedError
             After close(), or after the display's shutdown.
         """
-        self._drivers.set_active(driver, _flag("active", active))
+        self._drivers.set_active(driver, arguments.flag("active", active))
 
     # ---- turning
 
@@ -217,16 +217,8 @@ class RefreshTimer(Closing):
         """A snapshot of the counters."""
         drivers = self._drivers
         with drivers.changed:
-            return RefreshStatistics(
-                len(drivers),
-                drivers.active,
-                drivers.stopped,
-                drivers.is_observing,
-                self._ticks,
-                self._missed,
-                self._calls,
-                self._errors,
-            )
+            counts = self._ticks, self._missed, self._calls, self._errors
+            return RefreshStatistics(len(drivers), drivers.active, drivers.stopped, drivers.is_observing, *counts)
 
     # ---- a turn
 
@@ -338,9 +330,3 @@ class RefreshTimer(Closing):
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a RefreshTimer cannot be pickled: it belongs to the process that turns it")
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {type(value).__name__}")
-    return value

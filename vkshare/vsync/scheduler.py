@@ -264,10 +264,4 @@ class CompositorScheduler:
 
 
 # The counter of ticks without a composite, by reason.
-_COUNTED = {
-    Skip.OLD: "old",
-    Skip.BUSY: "busy",
-    Skip.UNUSED: "unused",
-    Skip.RESTING: "resting",
-    Skip.SHUT_DOWN: "resting",
-}
+_COUNTED = {reason: reason.value for reason in Skip} | {Skip.SHUT_DOWN: "resting"}

@@ -142,18 +142,13 @@ def _reason_to_reject(ticks: Sequence[TimedTick], until: int, grid: _Grid) -> st
 class _Grid:
     """The regular grid that fits a series of growing times."""
 
-    interval: float  # ns
-    error: float  # ns, of the interval
-    steps: list[int]  # of each time: intervals after the first one
-    off: list[float]  # ns, of each time: distance from its grid point
-
     def __init__(self, times: Sequence[int], counts: Sequence[int | None]) -> None:
         rough = statistics.median(b - a for a, b in pairwise(times))
-        self.steps = _counted(counts) or _steps(times, rough)
-        self.interval, self.error = _slope(self.steps, times, rough)
+        self.steps = _counted(counts) or _steps(times, rough)  # of each time: intervals after the first one
+        self.interval, self.error = _slope(self.steps, times, rough)  # ns
         places = [time_ns - times[0] - self.interval * step for time_ns, step in zip(times, self.steps, strict=True)]
         middle = statistics.median(places)
-        self.off = [place - middle for place in places]
+        self.off = [place - middle for place in places]  # ns, of each time: distance from its grid point
 
 
 def _counted(counts: Sequence[int | None]) -> list[int]:

@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import SurfaceLostError, UnsupportedError, VkshareError
 from vkshare.util import arguments
+from vkshare.util.closing import on_error
+from vkshare.vsync import sources
 from vkshare.vsync.source_probe import SECONDS, Trial, try_source
-from vkshare.vsync.sources import (
-    DisplayControlSource,
-    PresentTimingSource,
-    PresentWaitSource,
-    VsyncSource,
-    X11PresentSource,
-)
+from vkshare.vsync.sources import VsyncSource
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -143,11 +139,8 @@ def _attempts(
             why = error.why if isinstance(error, UnsupportedError) else str(error)
             yield None, Attempt(kind, Trial(False, why))
             continue
-        try:
+        with on_error(source.close):
             trial = try_source(source, seconds)
-        except BaseException:
-            source.close()
-            raise
         yield source, Attempt(kind, trial)
 
 
@@ -163,8 +156,8 @@ def _factories(
         return source
 
     return {
-        "present-timing": lambda: on_device(PresentTimingSource, "VkSwapchainKHR", swapchain),
-        "display-control": lambda: on_device(DisplayControlSource, "VkDisplayKHR", vk_display),
-        "x11-present": lambda: X11PresentSource(window),
-        "present-wait": lambda: on_device(PresentWaitSource, "VkSwapchainKHR", swapchain),
+        "present-timing": lambda: on_device(sources.PresentTimingSource, "VkSwapchainKHR", swapchain),
+        "display-control": lambda: on_device(sources.DisplayControlSource, "VkDisplayKHR", vk_display),
+        "x11-present": lambda: sources.X11PresentSource(window),
+        "present-wait": lambda: on_device(sources.PresentWaitSource, "VkSwapchainKHR", swapchain),
     }

@@ -55,14 +55,6 @@ def seconds(numerator: int, denominator: int) -> Fraction:
 
 def from_native(tick: Any, missed: int) -> Tick:
     """Converts a vks_tick."""
-    interval = tick.interval
-    return Tick(
-        tick.display,
-        tick.id,
-        tick.time,
-        tick.output,
-        seconds(interval.numerator, interval.denominator),
-        KINDS[tick.kind],
-        TickFlags(tick.flags),
-        missed,
-    )
+    interval = seconds(tick.interval.numerator, tick.interval.denominator)
+    kind, flags = KINDS[tick.kind], TickFlags(tick.flags)
+    return Tick(tick.display, tick.id, tick.time, tick.output, interval, kind, flags, missed)

@@ -67,23 +67,23 @@ def _prefers_wayland() -> bool:
 @contextlib.contextmanager
 def errors_of(glfw: Any) -> Iterator[list[tuple[int, str]]]:
     """GLFW's errors in the body go into the list: (code, text). The callback that was set before is put back."""
-    told: list[tuple[int, str]] = []
+    found: list[tuple[int, str]] = []
 
     def tell(code: int, text: bytes) -> None:
-        told.append((code, text.decode(errors="replace")))
+        found.append((code, text.decode(errors="replace")))
 
     previous = glfw.set_error_callback(tell)
     try:
-        yield told
+        yield found
     finally:
         glfw.set_error_callback(previous)
-        for code, text in told:
+        for code, text in found:
             _log.info("GLFW error 0x%x: %s", code, text)
 
 
-def said(told: list[tuple[int, str]]) -> str:
+def said(found: list[tuple[int, str]]) -> str:
     """The errors as one line."""
-    return "; ".join(text for _, text in told) or "GLFW does not say why"
+    return "; ".join(text for _, text in found) or "GLFW does not say why"
 
 
 def _displays() -> tuple[str, str]:
@@ -103,12 +103,12 @@ class Connection:
         self.glfw = glfw = load()
         self.pid = os.getpid()
         self.displays = _displays()
-        with errors_of(glfw) as told:
+        with errors_of(glfw) as found:
             self.is_ours = not _is_initialised(glfw)
             if self.is_ours:
-                told.clear()
+                found.clear()
                 if not glfw.init():
-                    raise UnsupportedError("vks.Window", said(told), self._hint())
+                    raise UnsupportedError("vks.Window", said(found), self._hint())
         self.platform = self._find_platform()
         self.display, self._fd = self._find_display()
         self._inode = _inode(self._fd)
@@ -158,7 +158,7 @@ class Connection:
         glfw = self.glfw
         self.guard()
         try:
-            with errors_of(glfw) as told:
+            with errors_of(glfw) as found:
                 glfw.default_window_hints()
                 glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
                 glfw.window_hint(glfw.RESIZABLE, resizable)
@@ -167,7 +167,7 @@ class Connection:
                 glfw.default_window_hints()  # the next window of an engine is not to inherit ours
             if not made:
                 self.check()
-                raise UnsupportedError(f"a window of {width}x{height}", said(told))
+                raise UnsupportedError(f"a window of {width}x{height}", said(found))
             self._open[address(made)] = made
             if self.is_lost(look=True):
                 self.destroy(address(made))
@@ -355,9 +355,9 @@ def _inode(fd: int) -> int:
 
 
 def _is_initialised(glfw: Any) -> bool:
-    with errors_of(glfw) as told:
+    with errors_of(glfw) as found:
         glfw.get_primary_monitor()
-    return all(code != glfw.NOT_INITIALIZED for code, _ in told)
+    return all(code != glfw.NOT_INITIALIZED for code, _ in found)
 
 
 def address(pointer: Any) -> int:

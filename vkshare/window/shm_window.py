@@ -22,6 +22,7 @@ from vkshare.backends.cpu import memory
 from vkshare.backends.host_memory import ROW_ALIGNMENT, map_pages
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
 from vkshare.util import arguments, shared_memory
+from vkshare.util.closing import on_error
 from vkshare.window import x11_visual
 from vkshare.window.shm_segment import Segment, Token, rows_of, swap_red_and_blue
 from vkshare.window.watched_window import WatchedWindow
@@ -82,18 +83,14 @@ class ShmWindow(WatchedWindow):
         super().__init__(display_name, window_id)
         self._segments: set[Segment] = set()
         self._shown = self._copied = 0
-        try:
-            with self._losing():
-                self.depth = x11_visual.depth_of(self._x, self.window_id)
-                self._can_share = shared_memory is not False and self._find_shm()
-                self._must_share = bool(shared_memory)
-                if self._must_share and not self._can_share:
-                    raise UnsupportedError(_SHARING, "the X server is remote or lacks MIT-SHM 1.2")
-                self._prepare()
-        except BaseException:
-            self._x.close()
-            raise
-        self._is_closed = False
+        with on_error(self._x.close), self._losing():
+            self.depth = x11_visual.depth_of(self._x, self.window_id)
+            self._can_share = shared_memory is not False and self._find_shm()
+            self._must_share = bool(shared_memory)
+            if self._must_share and not self._can_share:
+                raise UnsupportedError(_SHARING, "the X server is remote or lacks MIT-SHM 1.2")
+            self._prepare()
+        self._closed = False
 
     # ---- the window --------------------------------------------------------------------------------------------------
 
@@ -174,7 +171,7 @@ class ShmWindow(WatchedWindow):
             if segment._staging is not None:
                 self._detach(segment._staging[0])
                 segment._staging = None
-            if segment._id and not self._is_closed and self._loss is None:
+            if segment._id and not self._closed and self._loss is None:
                 # In order behind what was shown of it. A server that is gone has forgotten it by itself.
                 with contextlib.suppress(SurfaceLostError), self._x.use():
                     self._x.shm.Detach(segment._id)
@@ -372,12 +369,12 @@ class ShmWindow(WatchedWindow):
         """Disconnects, and closes all segments. Gives the server a second to read what was shown. May be repeated."""
         self._refuse_in_forked_child()
         try:
-            while not self._is_closed and self._pending and self._loss is None:
+            while not self._closed and self._pending and self._loss is None:
                 self.wait(self._pending[-1], _CLOSE_TIMEOUT)
         except (TimeoutError, SurfaceLostError, ClosedError, IndexError):
             pass  # stopped or gone, or another thread was first
         with self._lock:
-            self._is_closed = True
+            self._closed = True
             for segment in list(self._segments):
                 segment.close()
             self._x.close()
@@ -391,7 +388,7 @@ class ShmWindow(WatchedWindow):
             )
 
     def __repr__(self) -> str:
-        state = "closed" if self._is_closed else "lost" if self._loss else "shared" if self._can_share else "copying"
+        state = "closed" if self._closed else "lost" if self._loss else "shared" if self._can_share else "copying"
         return (
             f"<vkshare.present.ShmWindow 0x{self.window_id:x} on {self._x.display_name!r}, {self.depth} bits, {state}>"
         )

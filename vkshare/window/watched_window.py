@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
 from vkshare.util import arguments
-from vkshare.util.closing import Closing
+from vkshare.util.closing import FlagClosing
 from vkshare.window.shm_segment import Token
 from vkshare.window.x11_connection import BAD_DRAWABLE, BAD_WINDOW, Event, X11Connection, XError
 
@@ -29,12 +29,12 @@ def unsupported_on_wayland() -> UnsupportedError:
     )
 
 
-class WatchedWindow(Closing):
+class WatchedWindow(FlagClosing):
     """The connection to an X11 window's server: its lock, its events, and the errors of a window that is lost."""
 
     def __init__(self, display_name: str | None, window_id: int) -> None:
-        self._is_closed = True  # for __del__, until there is something to close
-        self._pid = os.getpid()
+        self._closed = True  # for __del__, until there is something to close
+        self._pid = os.getpid()  # in a forked child even a disconnect would end the parent's connection
         if display_name is not None:
             display_name = arguments.text("display_name", display_name)
         elif not os.environ.get("DISPLAY"):
@@ -85,7 +85,7 @@ class WatchedWindow(Closing):
         """Whether the window or the X server is gone: nothing can be shown any more. Never waits."""
         self._refuse_in_forked_child()
         with self._lock:
-            if not self._is_closed:
+            if not self._closed:
                 self._drain()
             return self._loss is not None
 
@@ -99,7 +99,7 @@ class WatchedWindow(Closing):
             raise SurfaceLostError(self._loss)
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self._closed:
             raise ClosedError("the ShmWindow was closed")
 
     @contextlib.contextmanager
@@ -132,12 +132,3 @@ class WatchedWindow(Closing):
                 f"this ShmWindow was opened by process {self._pid}, before os.fork(): its connection to the X server "
                 "is that process's; open another here"
             )
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether close() was called."""
-        return self._is_closed
-
-    def _is_lost(self) -> bool:
-        # In a forked child the connection is the parent's: even a disconnect would end it there.
-        return not self._is_closed and self._pid == os.getpid()

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.util import arguments
-from vkshare.util.closing import Scoped, destructor
+from vkshare.util.closing import FlagClosing, destructor
 from vkshare.window import glfw_connection
 from vkshare.window.events import Collector, Event
 
@@ -49,7 +49,7 @@ class WindowStatistics:
     dependents: int  # swapchains and the like that are open on it
 
 
-class Window(Scoped):
+class Window(FlagClosing):
     """A window on the screen.
 
     Main thread only, except for the properties, which any thread may read: they tell what the last ``poll()`` saw.
@@ -87,7 +87,7 @@ class Window(Scoped):
     def __init__(
         self, width: int, height: int, title: str = "", *, resizable: bool = True, visible: bool = True
     ) -> None:
-        self._is_closed = True  # for __del__, until there is something to close
+        self._closed = True  # for __del__, until there is something to close
         width, height = _side("width", width), _side("height", height)
         self._title = arguments.text("title", title)
         resizable, visible = arguments.flag("resizable", resizable), arguments.flag("visible", visible)
@@ -102,7 +102,7 @@ class Window(Scoped):
         self._native = self._find_native()
         self._refresh_rate = self._find_refresh_rate()
         connection.windows[self._handle] = self
-        self._is_closed = False
+        self._closed = False
 
     # ---- what it is
 
@@ -190,11 +190,6 @@ class Window(Scoped):
         self._check()
         return self._state.is_minimized
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether close() was called."""
-        return self._is_closed
-
     # ---- what one does with it
 
     def poll(self, timeout: float | None = 0) -> list[Event]:
@@ -256,25 +251,18 @@ class Window(Scoped):
         InvalidCallError
             Called in a forked child: the window is its parent's.
         """
-        if self._is_closed:
+        if self._closed:
             return
         glfw_connection.refuse_other_threads("Window.close()")
         glfw_connection.refuse_fork(self._connection.pid)
         self._close_dependents()
-        self._is_closed = True
+        self._closed = True
         self._connection.destroy(self._handle)
 
     def statistics(self) -> WindowStatistics:
         """Returns a snapshot of the counters."""
-        state = self._state
-        return WindowStatistics(
-            self._polls,
-            self._taken,
-            state.collector.merged,
-            len(state.collector),
-            state.resizes,
-            sum(not dependent.is_closed for dependent in self._dependents),
-        )
+        events, shown = self._state.collector, sum(not each.is_closed for each in self._dependents)
+        return WindowStatistics(self._polls, self._taken, events.merged, len(events), self._state.resizes, shown)
 
     # ---- for the package
 
@@ -327,7 +315,7 @@ class Window(Scoped):
 
     def _check(self) -> None:
         # Sizes are read once a frame: what costs time is done now and then.
-        if self._is_closed:
+        if self._closed:
             raise ClosedError("this Window was closed")
         if time.monotonic() >= self._connection.fine_until:
             self._connection.check()
@@ -335,7 +323,7 @@ class Window(Scoped):
     @destructor
     def __del__(self) -> None:
         try:
-            lost = not self._is_closed and self._connection.pid == os.getpid() and not sys.is_finalizing()
+            lost = not self._closed and self._connection.pid == os.getpid() and not sys.is_finalizing()
         except AttributeError:
             return  # refused for its arguments, or the interpreter is shutting down
         if not lost:
@@ -345,11 +333,11 @@ class Window(Scoped):
             with contextlib.suppress(Exception):
                 self.close()
         else:
-            self._is_closed = True
+            self._closed = True
             self._connection.abandon(self._handle)
 
     def __repr__(self) -> str:
-        if self._is_closed:
+        if self._closed:
             return f"<vkshare.Window {self._title!r} closed>"
         (width, height), state = self._state.framebuffer_size, self._state
         lost = ", lost" if self._connection.is_lost() else ""
@@ -377,18 +365,18 @@ class _State:
         self.size: tuple[int, int] = tuple(glfw.get_window_size(window))
         self.framebuffer_size: tuple[int, int] = tuple(glfw.get_framebuffer_size(window))
         self.scale: tuple[float, float] = tuple(glfw.get_window_content_scale(window))
-        self._keys = _key_names(glfw)
+        self._keys = {getattr(glfw, f"KEY_{name}"): key for name, key in _KEYS.items()}
         glfw.set_window_size_callback(window, self._on_size)
         glfw.set_framebuffer_size_callback(window, self._on_framebuffer_size)
         glfw.set_window_content_scale_callback(window, self._on_scale)
         glfw.set_window_close_callback(window, self._on_close)
         glfw.set_window_iconify_callback(window, self._on_iconify)
         glfw.set_cursor_pos_callback(window, self._on_pointer)
-        glfw.set_cursor_enter_callback(window, self._on_cross)
+        glfw.set_cursor_enter_callback(window, lambda _, is_inside: self.collector.pointer_cross(bool(is_inside)))
         glfw.set_mouse_button_callback(window, self._on_button)
-        glfw.set_scroll_callback(window, self._on_wheel)
+        glfw.set_scroll_callback(window, lambda _, right, up: self.collector.wheel(right, up))
         glfw.set_key_callback(window, self._on_key)
-        glfw.set_char_callback(window, self._on_char)
+        glfw.set_char_callback(window, lambda _, code: self.collector.char(chr(code)))
 
     def _on_size(self, window: Any, width: int, height: int) -> None:
         self.size = (width, height)
@@ -426,14 +414,8 @@ class _State:
         (width, height), (across, down) = self.framebuffer_size, self.size
         self.collector.pointer_move(x * width / (ratio * (across or 1)), y * height / (ratio * (down or 1)))
 
-    def _on_cross(self, window: Any, is_inside: int) -> None:
-        self.collector.pointer_cross(bool(is_inside))
-
     def _on_button(self, window: Any, button: int, action: int, modifiers: int) -> None:
         self.collector.pointer_button(button + 1, action == self._glfw.PRESS)
-
-    def _on_wheel(self, window: Any, right: float, up: float) -> None:
-        self.collector.wheel(right, up)
 
     def _on_key(self, window: Any, key: int, scancode: int, action: int, modifiers: int) -> None:
         if action == self._glfw.REPEAT:
@@ -446,42 +428,18 @@ class _State:
             name = name.decode(errors="replace")
         self.collector.key(name or "Unidentified", action == self._glfw.PRESS)
 
-    def _on_char(self, window: Any, code: int) -> None:
-        self.collector.char(chr(code))
-
 
 # The end of GLFW's name of a key -> KeyboardEvent.key of the web.
-_KEYS = {
-    "BACKSPACE": "Backspace",
-    "CAPS_LOCK": "CapsLock",
-    "DELETE": "Delete",
-    "DOWN": "ArrowDown",
-    "END": "End",
-    "ENTER": "Enter",
-    "ESCAPE": "Escape",
-    "HOME": "Home",
-    "INSERT": "Insert",
-    "KP_ENTER": "Enter",
-    "LEFT": "ArrowLeft",
-    "MENU": "ContextMenu",
-    "NUM_LOCK": "NumLock",
-    "PAGE_DOWN": "PageDown",
-    "PAGE_UP": "PageUp",
-    "PAUSE": "Pause",
-    "PRINT_SCREEN": "PrintScreen",
-    "RIGHT": "ArrowRight",
-    "SCROLL_LOCK": "ScrollLock",
-    "SPACE": " ",
-    "TAB": "Tab",
-    "UP": "ArrowUp",
-}
-_KEYS |= {f"F{number}": f"F{number}" for number in range(1, 26)}
+_KEYS = {"KP_ENTER": "Enter", "MENU": "ContextMenu", "SPACE": " "}
+for _key in (
+    *("BACKSPACE", "CAPS_LOCK", "DELETE", "END", "ENTER", "ESCAPE", "HOME", "INSERT", "NUM_LOCK", "PAGE_DOWN"),
+    *("PAGE_UP", "PAUSE", "PRINT_SCREEN", "SCROLL_LOCK", "TAB", *(f"F{number}" for number in range(1, 26))),
+):
+    _KEYS[_key] = _key.title().replace("_", "")
+for _key in ("DOWN", "LEFT", "RIGHT", "UP"):
+    _KEYS[_key] = f"Arrow{_key.title()}"
 for _key, _name in (("SHIFT", "Shift"), ("CONTROL", "Control"), ("ALT", "Alt"), ("SUPER", "Meta")):
     _KEYS |= {f"LEFT_{_key}": _name, f"RIGHT_{_key}": _name}
-
-
-def _key_names(glfw: Any) -> dict[int, str]:
-    return {getattr(glfw, f"KEY_{name}"): key for name, key in _KEYS.items()}
 
 
 def _side(name: str, value: Any) -> int:

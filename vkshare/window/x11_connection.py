@@ -15,7 +15,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,9 +149,7 @@ class X11Connection:
 
     def extension(self, name: str) -> tuple[int, int] | None:
         """(major_opcode, first_event) of an extension, None where the server has none."""
-        with self.use():
-            cookie = self.core.QueryExtension(len(name), name)
-        is_present, opcode, first_event, _ = self.reply(cookie)[8:12]
+        is_present, opcode, first_event, _ = self.ask(self.core.QueryExtension, len(name), name)[8:12]
         return (opcode, first_event) if is_present else None
 
     def generate_id(self) -> int:
@@ -242,6 +240,12 @@ class X11Connection:
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
+    def ask(self, request: Callable[..., Any], *arguments: Any) -> bytes:
+        """Makes a request, and returns the reply to it as reply() does."""
+        with self.use():
+            cookie = request(*arguments)
+        return self.reply(cookie)
+
     def reply(self, cookie: Any) -> bytes:
         """The reply to a request, as it came over the wire.
 
@@ -285,9 +289,7 @@ class X11Connection:
 
     def sync(self) -> None:
         """Returns when the server has taken up all that was sent before."""
-        with self.use():
-            cookie = self.core.GetInputFocus()
-        self.reply(cookie)
+        self.ask(self.core.GetInputFocus)
 
     def next_event(self) -> Event | XError | None:
         """The next event, or the error of an unchecked request; None when there is none. Never waits."""

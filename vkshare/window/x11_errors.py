@@ -11,6 +11,7 @@ import ctypes
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 _log = logging.getLogger("vkshare.window")
@@ -36,14 +37,14 @@ class _ErrorEvent(ctypes.Structure):
 _OnError = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_ErrorEvent))
 
 
+@dataclass
 class _Guard:
     """The installed handlers: their display, the callback, and the previous handlers to restore."""
 
-    def __init__(self, display: int, on_lost: Callable[[], None], previous_io: int, previous: int) -> None:
-        self.display = display
-        self.on_lost = on_lost
-        self.previous_io = previous_io
-        self.previous = previous
+    display: int
+    on_lost: Callable[[], None]
+    previous_io: int = 0
+    previous: int = 0
 
 
 _guard: _Guard | None = None
@@ -83,7 +84,7 @@ def install(display: int, on_lost: Callable[[], None]) -> None:
         _log.info("libX11 is older than 1.7: the process ends when the X server does")
         return
     # In place before the handlers that look at it.
-    guard = _guard = _Guard(display, on_lost, 0, 0)
+    guard = _guard = _Guard(display, on_lost)
     guard.previous_io = _leave(_OnIOError, xlib.XSetIOErrorHandler(_address(_IO_ERROR)))
     guard.previous = _leave(_OnError, xlib.XSetErrorHandler(_address(_ERROR)))
     xlib.XSetIOErrorExitHandler(display, _address(_EXIT), None)
@@ -144,8 +145,8 @@ def _on_error(display: int, event: Any) -> int:
     guard = _guard
     if guard is None or display != guard.display:
         return _pass_on(_OnError, display, event)
-    told = event.contents
-    _log.info("X error %d of request %d.%d for 0x%x", told.error, told.request, told.minor, told.resource)
+    found = event.contents
+    _log.info("X error %d of request %d.%d for 0x%x", found.error, found.request, found.minor, found.resource)
     return 0
 
 

@@ -151,14 +151,14 @@ def test_a_frame_that_cannot_be_drawn_closes_only_its_window(
     b.paint(GREEN)
     shows(compositor, 2, 2, RED)
     shows(compositor, 34, 2, GREEN)
-    real = Loop._record
+    real = Loop._submit
 
-    def fail(self: Loop, commands: Any, target: Any, drawn: Any) -> None:
-        if compositor._windows[drawn.window] is bad:
+    def fail(self: Loop, target: Any, drawn: Any, *, clears: bool) -> Any:
+        if any(compositor._windows[one.window] is bad for one in drawn):
             raise ValueError("opacity is 2; allowed is 0 to 1")
-        real(self, commands, target, drawn)
+        return real(self, target, drawn, clears=clears)
 
-    monkeypatch.setattr(Loop, "_record", fail)
+    monkeypatch.setattr(Loop, "_submit", fail)
     b.paint(BLUE)
     until(lambda: bad.is_closed)
     assert "opacity is 2" in bad.why

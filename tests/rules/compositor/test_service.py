@@ -378,7 +378,7 @@ def test_a_window_that_cannot_be_opened_is_reported_as_ended(serve: Callable[...
     sender, descriptor = vks.pipe(desktop.device, 8, 8)
     receiver = vks.open_receiver(desktop.device, descriptor)  # the pipe has a receiver already
     with sender, descriptor, receiver:
-        window = desktop._open(descriptor, sender, "pipe", "", (0, 0), 1.0, False, (1, 0), False, 0)
+        window = desktop._open(descriptor, sender, ("", (0, 0), 1.0, False, False), 0)
         until(lambda: ended(window))
         assert "it could not be opened: InvalidCallError" in window.end
         with pytest.raises(ClosedError, match="shows no further frame"):

@@ -6,8 +6,6 @@ from vkshare.backends.base import Adapter
 from vkshare.backends.cpu.backend import CpuBackend
 from vkshare.backends.cpu.probe import adapter
 
-__all__ = ["adapters", "open"]
-
 
 def adapters() -> list[Adapter]:
     """The one adapter of this backend."""

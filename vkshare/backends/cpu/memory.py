@@ -10,6 +10,7 @@ from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.drawing import Drawable
 from vkshare.errors import UnsupportedError
 from vkshare.util import fd_ops, shared_memory
+from vkshare.util.closing import on_error
 
 
 class CpuImage:
@@ -27,7 +28,7 @@ class CpuImage:
         self._fd = fd
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last of them.
         self._pixels: memoryview | None = memoryview(mapping)
-        self.drawable = Drawable(width=spec.width, height=spec.height, format=spec.format.code, usage=spec.usage_bits)
+        self.drawable = Drawable(**spec.drawable)
 
     def pixels(self) -> memoryview | None:
         return self._pixels
@@ -54,18 +55,15 @@ def create(spec: ImageSpec) -> CpuImage:
     """
     stride, size = host_memory.layout(spec)
     fd = shared_memory.memfd_create("vkshare:surface", size)
-    try:
+    with on_error(lambda: os.close(fd)):
         mapping = host_memory.map_pages(fd, size)
         shared_memory.memory_reserve(mapping, fd)
-    except BaseException:
-        os.close(fd)
-        raise
     return CpuImage(spec, fd, stride, mapping)
 
 
 def open_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
     """An image over another party's memory, which takes none of its pages: it may have holes. Takes over the fd."""
-    try:
+    with on_error(lambda: os.close(memory.fd)):
         if memory.kind != "memfd":
             raise UnsupportedError(
                 f"opening a surface of kind {memory.kind!r} on the CPU backend",
@@ -73,7 +71,4 @@ def open_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
                 "open it on a device of the same adapter, or create the surface on the CPU backend",
             )
         mapping = host_memory.open_pages(spec, memory)
-    except BaseException:
-        os.close(memory.fd)
-        raise
     return CpuImage(spec, memory.fd, memory.stride, mapping)

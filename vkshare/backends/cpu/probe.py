@@ -8,7 +8,7 @@ import platform
 import uuid
 
 from vkshare import formats
-from vkshare.backends.base import Adapter, Capabilities, ImageSpec
+from vkshare.backends.base import Adapter, Capabilities, ImageSpec, temporary
 from vkshare.backends.cpu import memory
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.util import fd_ops
@@ -53,20 +53,13 @@ def _trial() -> str:
     """Creates, exports and opens a surface, writes in one mapping and reads in the other. Why it failed, or ""."""
     spec = ImageSpec(5, 3, formats.get("rgba8unorm"), "linear", frozenset({"copy"}))
     try:
-        made = memory.create(spec)
-        try:
-            opened = memory.open_memory(spec, made.export())
-            try:
-                mark = os.urandom(16)
-                written, read = made.pixels(), opened.pixels()
-                assert written is not None
-                assert read is not None
-                written[: len(mark)] = mark
-                return "" if read[: len(mark)] == mark else "two mappings of one memfd disagree"
-            finally:
-                opened.destroy()
-        finally:
-            made.destroy()
+        with temporary(memory.create(spec)) as made, temporary(memory.open_memory(spec, made.export())) as opened:
+            mark = os.urandom(16)
+            written, read = made.pixels(), opened.pixels()
+            assert written is not None
+            assert read is not None
+            written[: len(mark)] = mark
+            return "" if read[: len(mark)] == mark else "two mappings of one memfd disagree"
     except UnsupportedError as error:
         return error.why
     except (OSError, VkshareError) as error:

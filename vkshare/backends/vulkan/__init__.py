@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from vkshare.backends.vulkan.device import VulkanBackend
     from vkshare.backends.vulkan.required import Requirements
 
-__all__ = [
-    "adapters",
-    "add_message_sink",
-    "adopt",
-    "flush_messages",
-    "open",
-    "requirements",
-    "skipped",
-    "validation_layer_version",
-]
-
 _HINT = "install libvulkan1 and a driver (mesa-vulkan-drivers has one for the CPU)"
 
 

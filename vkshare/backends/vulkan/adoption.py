@@ -92,14 +92,10 @@ class AdoptedAdapter(VulkanAdapter):
 
     def _prove(self) -> Capabilities:
         """On an instance of our own where that finds the same device and driver: the engine's is left alone."""
-        physical = self.physical
-        for adapter in adapters():
-            twin = adapter.physical
-            if (twin.device_uuid, twin.driver_uuid) == (physical.device_uuid, physical.driver_uuid):
-                return self._without_what_is_not_enabled(adapter.capabilities)
-        return self._without_what_is_not_enabled(super()._prove())
-
-    def _without_what_is_not_enabled(self, proven: Capabilities) -> Capabilities:
+        ours = (self.physical.device_uuid, self.physical.driver_uuid)
+        twins = (each for each in adapters() if (each.physical.device_uuid, each.physical.driver_uuid) == ours)
+        twin = next(twins, None)
+        proven = super()._prove() if twin is None else twin.capabilities
         lacking = {
             name: f"the engine did not enable {ext}" for name, ext in _NEEDED.items() if ext not in self._extensions
         }

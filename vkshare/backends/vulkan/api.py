@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import vulkan
 
 from vkshare.errors import DeviceLostError, SurfaceLostError, UnsupportedError, VulkanError
+from vkshare.util.handles import as_int
 
 ffi: Any = vulkan.ffi
 NULL: Any = ffi.NULL
@@ -65,25 +67,28 @@ def new(type_name: str, **fields: Any) -> Struct:
     """A zeroed structure with its sType set and the given fields filled in.
 
     Fields take numbers, handles, None, Struct (by pointer or by value, as the field is), str, bytes, and lists of
-    these where the field is an array or a pointer to one; plain dicts and lists stand for nested structures without
-    pointers.
+    these where the field is an array or a pointer to one, whose length goes to the count before it; plain dicts and
+    lists stand for nested structures without pointers.
     """
-    ctype, pointers, number = _layout(type_name)
+    ctype, pointers, counts, number = _layout(type_name)
     pointer = ffi.new(ctype)
     if number is not None:
         pointer.sType = number
     kept: list[Any] = []
     for name, value in fields.items():
+        if counts.get(name, name) not in fields and isinstance(value, (list, tuple)):
+            setattr(pointer, counts[name], len(value))
         setattr(pointer, name, value if type(value) is int else _convert(value, pointers.get(name), kept))
     return Struct(pointer, kept)
 
 
 @cache
-def _layout(type_name: str) -> tuple[Any, dict[str, Any], int | None]:
-    """A pointer to the structure as a ctype, the ctypes of its fields that are pointers, its VkStructureType if any."""
+def _layout(type_name: str) -> tuple[Any, dict[str, Any], dict[str, str], int | None]:
+    """A pointer to it as a ctype, its pointers' ctypes, its arrays' counts, and its VkStructureType if it has one."""
     types = {name: field.type for name, field in ffi.typeof(type_name).fields}
     pointers = {name: ctype for name, ctype in types.items() if ctype.kind == "pointer"}
-    return ffi.typeof(f"{type_name} *"), pointers, structure_type(type_name) if "sType" in types else None
+    counts = {name: count for count, name in pairwise(types) if count.endswith("Count") and name in pointers}
+    return ffi.typeof(f"{type_name} *"), pointers, counts, structure_type(type_name) if "sType" in types else None
 
 
 def _convert(value: Any, pointer: Any, kept: list[Any]) -> Any:
@@ -211,24 +216,17 @@ def make_into(out: Any, create: Callable[..., Any], *arguments: Any) -> None:
 
 
 def handle(type_name: str, value: Any) -> Any:
-    """A Vulkan handle of that type from an int, a cffi pointer of any binding, or an object with `value` (ctypes)."""
+    """A Vulkan handle of that type from an int, or a cffi or ctypes pointer of any binding."""
     return ffi.cast(type_name, address(value))
 
 
 def address(value: Any) -> int:
     """The number of a handle or pointer; 0 for NULL and None."""
-    if value is None:
-        return 0
     if isinstance(value, int):
         return value
     if isinstance(value, ffi.CData):
         return int(ffi.cast("uintptr_t", value))
-    if isinstance(getattr(value, "value", None), int):
-        return int(value.value)
-    try:
-        return int(value)  # handles of other bindings
-    except (TypeError, ValueError):
-        raise TypeError(f"a Vulkan handle must be an int or a pointer, not {type(value).__name__}") from None
+    return as_int(value)  # None, and handles of other bindings
 
 
 def text(chars: Any) -> str:

@@ -37,13 +37,15 @@ def first_use(vk: Functions, commands: Any, image: Any) -> None:
 
 def begin(vk: Functions, commands: Any, shown: Sequence[Any]) -> None:
     """Like everything(), at the start of a list that draws to swapchains' images: out of PRESENT_SRC_KHR."""
-    _record(vk, commands, _to_commands(), _out_of_rest(), shown)
+    change = _change_layout(VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
+    _record(vk, commands, _to_commands(), change, shown)
 
 
 def end(vk: Functions, commands: Any, shown: Sequence[Any], *, to_host: bool) -> None:
     """The end of a list: swapchains' images back to PRESENT_SRC_KHR, and what was written to the host."""
     if to_host or shown:
-        _record(vk, commands, _to_host() if to_host else None, _to_rest(), shown)
+        change = _change_layout(VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
+        _record(vk, commands, _to_host() if to_host else None, change, shown)
 
 
 def acquire(vk: Functions, commands: Any, image: Any, queue_family: int) -> None:
@@ -84,15 +86,6 @@ def _memory(**target: int) -> Struct:
 
 
 @cache
-def _out_of_rest() -> Struct:
-    return _change_layout(VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
-
-
-@cache
-def _to_rest() -> Struct:
-    return _change_layout(VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
-
-
 def _change_layout(old: int, layout: int) -> Struct:
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
     written = VK.ACCESS_2_MEMORY_WRITE_BIT

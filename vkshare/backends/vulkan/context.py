@@ -7,17 +7,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from vkshare.backends.vulkan import required
 from vkshare.backends.vulkan.api import NULL, VK, Functions, address, device_functions, ffi, handle, make_into, new
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.physical import PhysicalDevice
-from vkshare.backends.vulkan.required import (
-    DEVICE_EXTENSIONS,
-    LINEAR_RENDERING,
-    OPTIONAL_DEVICE_EXTENSIONS,
-    PRESENT_FENCES,
-    PRESENT_FENCES_NEED,
-)
 from vkshare.errors import ClosedError, UnsupportedError
+from vkshare.util.closing import on_error
+
+_FENCES = "VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT"
+_LINEAR = "VkPhysicalDeviceLinearColorAttachmentFeaturesNV"
 
 
 class Context:
@@ -63,44 +61,35 @@ class Context:
         if self.transfer_family is not None:
             self.transfer_queue = self.vk.make("vkGetDeviceQueue", device, self.transfer_family, 0)
         objects = Objects(self)
-        try:
+        with on_error(objects.destroy):
             self._pools: dict[int, Any] = {  # VkCommandPool by queue family
                 family: objects.make("vkCreateCommandPool", new("VkCommandPoolCreateInfo", queueFamilyIndex=family))
                 for family in self.queue_families
             }
-        except BaseException:
-            objects.destroy()
-            raise
 
     @classmethod
     def create(
         cls, physical: PhysicalDevice, instance: Any = None, instance_extensions: frozenset[str] = frozenset()
     ) -> Context:
         """A VkDevice of our own: a queue of the first family that draws, and one of a family that only copies."""
-        family = _graphics_family(physical)
+        family = physical.graphics_family
+        if family is None:
+            raise UnsupportedError(f"a device on {physical.name}", "it has no queue family that draws")
         families = [family] if physical.transfer_family is None else [family, physical.transfer_family]
-        extensions = [*DEVICE_EXTENSIONS, *(name for name in OPTIONAL_DEVICE_EXTENSIONS if name in physical.extensions)]
-        fences = _has_present_fences(physical, instance_extensions)
+        optional = (name for name in required.OPTIONAL_DEVICE_EXTENSIONS if name in physical.extensions)
+        extensions = [*required.DEVICE_EXTENSIONS, *optional]
+        fences = instance_extensions.issuperset(required.PRESENT_FENCES_NEED)
+        fences = fences and _has(physical, required.PRESENT_FENCES, _FENCES, required.PRESENT_FENCES_FEATURE)
         if fences:
-            extensions.append(PRESENT_FENCES)
-        features = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT", swapchainMaintenance1=1) if fences else None
-        if _draws_to_linear_images(physical):
-            extensions.append(LINEAR_RENDERING)
-            features = new("VkPhysicalDeviceLinearColorAttachmentFeaturesNV", pNext=features, linearColorAttachment=1)
+            extensions.append(required.PRESENT_FENCES)
+        features = new(_FENCES, swapchainMaintenance1=1) if fences else None
+        if _has(physical, required.LINEAR_RENDERING, _LINEAR, "linearColorAttachment"):
+            extensions.append(required.LINEAR_RENDERING)
+            features = new(_LINEAR, pNext=features, linearColorAttachment=1)
         f13 = new("VkPhysicalDeviceVulkan13Features", pNext=features, synchronization2=1, dynamicRendering=1)
         f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13, timelineSemaphore=1)
-        queues = [
-            new("VkDeviceQueueCreateInfo", queueFamilyIndex=each, queueCount=1, pQueuePriorities=[1.0])
-            for each in families
-        ]
-        info = new(
-            "VkDeviceCreateInfo",
-            pNext=f12,
-            queueCreateInfoCount=len(queues),
-            pQueueCreateInfos=queues,
-            enabledExtensionCount=len(extensions),
-            ppEnabledExtensionNames=extensions,
-        )
+        queues = [new("VkDeviceQueueCreateInfo", queueFamilyIndex=each, pQueuePriorities=[1.0]) for each in families]
+        info = new("VkDeviceCreateInfo", pNext=f12, pQueueCreateInfos=queues, ppEnabledExtensionNames=extensions)
         device = ffi.new("VkDevice *")
         try:
             make_into(device, physical.vk.vkCreateDevice, physical.handle, info, None)
@@ -145,7 +134,7 @@ class Context:
         """
         vk = self.vk
         info = new("VkCommandBufferSubmitInfo", commandBuffer=handle("VkCommandBuffer", command_buffer))
-        submit = new("VkSubmitInfo2", commandBufferInfoCount=1, pCommandBufferInfos=[info])
+        submit = new("VkSubmitInfo2", pCommandBufferInfos=[info])
         objects = Objects(self)
         fence = objects.make("vkCreateFence", new("VkFenceCreateInfo"))
         vk.vkQueueSubmit2(self.queue, 1, submit, fence)
@@ -161,13 +150,8 @@ class Context:
         """
         if not name or not self.physical.can_name:
             return
-        chars = _chars(f"vkshare {name}")
-        info = new(
-            "VkDebugUtilsObjectNameInfoEXT",
-            objectType=object_type,
-            objectHandle=address(vk_handle),
-            pObjectName=chars,
-        )
+        names = {"objectHandle": address(vk_handle), "pObjectName": _chars(f"vkshare {name}")}
+        info = new("VkDebugUtilsObjectNameInfoEXT", objectType=object_type, **names)
         self.vk.vkSetDebugUtilsObjectNameEXT(self.device, info)
 
     def check_open(self) -> None:
@@ -201,23 +185,10 @@ def _chars(name: str) -> Any:
     return ffi.new("char[]", name.encode())
 
 
-def _has_present_fences(physical: PhysicalDevice, instance_extensions: frozenset[str]) -> bool:
-    if PRESENT_FENCES not in physical.extensions or not instance_extensions.issuperset(PRESENT_FENCES_NEED):
+def _has(physical: PhysicalDevice, extension: str, features: str, name: str) -> bool:
+    """Whether the device has the extension, and that feature of its structure of features."""
+    if extension not in physical.extensions:
         return False
-    feature = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT")
-    physical.vk.vkGetPhysicalDeviceFeatures2(physical.handle, new("VkPhysicalDeviceFeatures2", pNext=feature))
-    return bool(feature.swapchainMaintenance1)
-
-
-def _draws_to_linear_images(physical: PhysicalDevice) -> bool:
-    if LINEAR_RENDERING not in physical.extensions:
-        return False
-    feature = new("VkPhysicalDeviceLinearColorAttachmentFeaturesNV")
-    physical.vk.vkGetPhysicalDeviceFeatures2(physical.handle, new("VkPhysicalDeviceFeatures2", pNext=feature))
-    return bool(feature.linearColorAttachment)
-
-
-def _graphics_family(physical: PhysicalDevice) -> int:
-    if physical.graphics_family is not None:
-        return physical.graphics_family
-    raise UnsupportedError(f"a device on {physical.name}", "it has no queue family that draws")
+    found = new(features)
+    physical.vk.vkGetPhysicalDeviceFeatures2(physical.handle, new("VkPhysicalDeviceFeatures2", pNext=found))
+    return bool(getattr(found, name))

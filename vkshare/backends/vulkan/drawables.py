@@ -15,29 +15,10 @@ from vkshare.errors import UnsupportedError
 _CAN_BLEND, _CAN_FILTER, _CAN_BLIT_FROM, _CAN_BLIT_TO, _HAS_RAW_VIEW = 1, 2, 4, 8, 16
 
 
-def drawable(
-    context: Context,
-    spec: ImageSpec,
-    image: int,
-    view: object,
-    raw_view: object,
-    *,
-    is_mappable: bool = False,
-    is_presentable: bool = False,
-) -> Drawable:
-    """The Drawable of a VkImage with those VkImageViews (None: it has none)."""
-    return Drawable(
-        width=spec.width,
-        height=spec.height,
-        format=spec.format.code,
-        usage=spec.usage_bits,
-        features=_features(context, spec),
-        is_mappable=is_mappable,
-        is_presentable=is_presentable,
-        image=image,
-        view=address(view),
-        raw_view=address(raw_view),
-    )
+def drawable(context: Context, spec: ImageSpec, image: int, view: object, raw_view: object, **kind: bool) -> Drawable:
+    """The Drawable of a VkImage with those VkImageViews (None: it has none); `kind`: is_mappable, is_presentable."""
+    handles = {"image": image, "view": address(view), "raw_view": address(raw_view)}
+    return Drawable(**spec.drawable, features=_features(context, spec), **handles, **kind)
 
 
 def _features(context: Context, spec: ImageSpec) -> int:

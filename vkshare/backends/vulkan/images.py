@@ -22,6 +22,7 @@ from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import ClosedError, UnsupportedError, VulkanError
 from vkshare.util import fd_ops, shared_memory
+from vkshare.util.closing import on_error
 
 
 class VulkanImage:
@@ -49,12 +50,9 @@ class VulkanImage:
         self._pages_at = 0  # file offset of the memory in it
         self._offset = 0  # bytes from the start of the memory to row 0
         self._objects = Objects(context, self._forget)
-        try:
+        with on_error(self.destroy):
             self.is_dedicated = support.check(context.physical, spec, handle_type, features)
             self._create(handle_type)
-        except BaseException:
-            self.destroy()
-            raise
 
     def pixels(self) -> memoryview | None:
         """The mapped memory from row 0, writable, `stride` bytes a row; None where the CPU cannot see it."""
@@ -136,15 +134,12 @@ class VulkanImage:
         info = new(
             "VkImageCreateInfo",
             pNext=external,
-            flags=support.vk_create_flags(spec),
             imageType=VK.IMAGE_TYPE_2D,
-            format=spec.format.vk_format,
             extent={"width": spec.width, "height": spec.height, "depth": 1},
             mipLevels=1,
             arrayLayers=1,
             samples=VK.SAMPLE_COUNT_1_BIT,
-            tiling=support.vk_tiling(spec.tiling),
-            usage=support.vk_usage(spec),
+            **support.fields(spec),
             **self._sharing(),
             initialLayout=VK.IMAGE_LAYOUT_UNDEFINED,
         )
@@ -180,11 +175,7 @@ class VulkanImage:
             return {"sharingMode": VK.SHARING_MODE_EXCLUSIVE}
         users = {physical.graphics_family, physical.transfer_family, self.context.queue_family}
         families = sorted(family for family in users if family is not None)
-        return {
-            "sharingMode": VK.SHARING_MODE_CONCURRENT,
-            "queueFamilyIndexCount": len(families),
-            "pQueueFamilyIndices": families,
-        }
+        return {"sharingMode": VK.SHARING_MODE_CONCURRENT, "pQueueFamilyIndices": families}
 
     @property
     def _is_for_host(self) -> bool:
@@ -250,11 +241,8 @@ class VulkanImage:
             if is_software:
                 kept = self._driver_fd()
             fd = fd_ops.duplicate(kept)
-            try:
+            with on_error(lambda: fd_ops.close_unless_driver_did(fd, kept)):
                 importer(dataclasses.replace(memory, fd=fd))
-            except BaseException:
-                fd_ops.close_unless_driver_did(fd, kept)
-                raise
             if is_software:
                 shared_memory.memory_replace(kept, memory.fd, 0, self._pages_at)
         finally:
@@ -286,14 +274,8 @@ class VulkanImage:
         )
 
     def _make_view(self, vk_format: int) -> Any:
-        info = new(
-            "VkImageViewCreateInfo",
-            image=self.handle,
-            viewType=VK.IMAGE_VIEW_TYPE_2D,
-            format=vk_format,
-            subresourceRange=barriers.WHOLE_IMAGE,
-        )
-        return self._objects.make("vkCreateImageView", info)
+        form = {"viewType": VK.IMAGE_VIEW_TYPE_2D, "format": vk_format, "subresourceRange": barriers.WHOLE_IMAGE}
+        return self._objects.make("vkCreateImageView", new("VkImageViewCreateInfo", image=self.handle, **form))
 
     def _record_ownership(self) -> None:
         self.ownership_commands = tuple(
@@ -345,14 +327,11 @@ def create_image(context: Context, spec: ImageSpec) -> VulkanImage:
     """
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
-    try:
+    with on_error(image.destroy):
         image.allocate_shared()
         if context.physical.is_software:
             image.share_pages()
         image.bind()
         image.name(f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
-    except BaseException:
-        image.destroy()
-        raise
     image.start()  # if this is interrupted, it may still run: the image goes with the context
     return image

@@ -18,6 +18,7 @@ from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError
 from vkshare.util import fd_ops
+from vkshare.util.closing import on_error
 
 
 def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
@@ -50,7 +51,7 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
     is_software = context.physical.is_software
     needed = VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT if is_software else VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
     image = VulkanImage(context, spec, VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
-    try:
+    with on_error(image.destroy):
         _check_declared(image, memory)
         if is_software:
             image.allocate_shared()
@@ -59,9 +60,6 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
             _import(image, memory)
         image.bind()
         image.name(f"opened {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
-    except BaseException:
-        image.destroy()
-        raise
     return image
 
 
@@ -106,9 +104,7 @@ def _check_declared(image: VulkanImage, memory: MemoryHandle) -> None:
     """
     declared = {"size": memory.size, "offset": memory.offset, "stride": memory.stride, "dedicated": memory.dedicated}
     computed = {"size": image.needs.size, "offset": 0, "stride": image.stride, "dedicated": image.is_dedicated}
-    wrong = [
-        f"{name} is {declared[name]}, must be {computed[name]}" for name in declared if declared[name] != computed[name]
-    ]
+    wrong = [f"{name} is {it}, must be {computed[name]}" for name, it in declared.items() if it != computed[name]]
     if wrong:
         spec = image.spec
         raise DescriptorError(
@@ -129,7 +125,7 @@ def _open_host(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vulka
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
     pages = host_memory.open_pages(spec, memory)
     image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
-    try:
+    with on_error(image.destroy):
         _check_layout(context, image, memory)
         pointer = ffi.cast("void *", ffi.cast("uintptr_t", ffi.from_buffer(pages)))
         size = -(-image.needs.size // alignment) * alignment
@@ -146,9 +142,6 @@ def _open_host(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vulka
         image.allocate(info, size=size, memory_type=context.physical.memory_type(bits, []))
         image.bind(pages)
         image.name(f"opened host {spec.width}x{spec.height} {spec.format.name}")
-    except BaseException:
-        image.destroy()
-        raise
     return image
 
 

@@ -94,12 +94,7 @@ def _create(validation: bool) -> Instance:
     extensions = [name for name in _OPTIONAL_EXTENSIONS if name in names]
     messenger = messenger_info() if validation else None
     synchronization = [VK.VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT]
-    features = new(
-        "VkValidationFeaturesEXT",
-        pNext=messenger,
-        enabledValidationFeatureCount=1,
-        pEnabledValidationFeatures=synchronization,
-    )
+    features = new("VkValidationFeaturesEXT", pNext=messenger, pEnabledValidationFeatures=synchronization)
     application = new(
         "VkApplicationInfo", pApplicationName="vkshare", pEngineName="vkshare", apiVersion=VK.API_VERSION_1_3
     )
@@ -107,9 +102,7 @@ def _create(validation: bool) -> Instance:
         "VkInstanceCreateInfo",
         pNext=features if validation else None,
         pApplicationInfo=application,
-        enabledLayerCount=len(layers),
         ppEnabledLayerNames=layers,
-        enabledExtensionCount=len(extensions),
         ppEnabledExtensionNames=extensions,
     )
     try:

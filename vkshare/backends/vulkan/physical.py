@@ -38,9 +38,8 @@ class PhysicalDevice:
 
     @classmethod
     def read(cls, vk: Functions, handle: Any, *, can_name: bool = False) -> PhysicalDevice:
-        extensions = frozenset(
-            text(e.extensionName) for e in vk.list("vkEnumerateDeviceExtensionProperties", handle, None)
-        )
+        listed = vk.list("vkEnumerateDeviceExtensionProperties", handle, None)
+        extensions = frozenset(text(each.extensionName) for each in listed)
         imports_host = "VK_EXT_external_memory_host" in extensions
         timeline = new("VkPhysicalDeviceTimelineSemaphoreProperties")
         driver = new("VkPhysicalDeviceDriverProperties", pNext=timeline)
@@ -51,6 +50,7 @@ class PhysicalDevice:
         core = properties.properties
         memory = new("VkPhysicalDeviceMemoryProperties2")
         vk.vkGetPhysicalDeviceMemoryProperties2(handle, memory)
+        types = memory.memoryProperties
         rank, kind = _RANKS.get(core.deviceType, _RANKS[0])
         families = vk.list("vkGetPhysicalDeviceQueueFamilyProperties", handle)
         return cls(
@@ -68,10 +68,7 @@ class PhysicalDevice:
             subpixel_bits=core.limits.subPixelPrecisionBits,
             max_timeline_difference=timeline.maxTimelineSemaphoreValueDifference,
             host_pointer_alignment=host.minImportedHostPointerAlignment if imports_host else 0,
-            memory_types=tuple(
-                memory.memoryProperties.memoryTypes[i].propertyFlags
-                for i in range(memory.memoryProperties.memoryTypeCount)
-            ),
+            memory_types=tuple(types.memoryTypes[i].propertyFlags for i in range(types.memoryTypeCount)),
             graphics_family=next((i for i, f in enumerate(families) if f.queueFlags & VK.QUEUE_GRAPHICS_BIT), None),
             # NVIDIA's alone were tried. With Mesa's backend_vulkan.c would destroy semaphores too early (DYING_LIMIT).
             transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None)
@@ -123,14 +120,8 @@ def _only_copies(family: Any) -> bool:
 
 
 def _max_dimension(limits: Any) -> int:
-    return int(
-        min(
-            limits.maxImageDimension2D,
-            limits.maxFramebufferWidth,
-            limits.maxFramebufferHeight,
-            *limits.maxViewportDimensions,
-        )
-    )
+    largest = limits.maxImageDimension2D, limits.maxFramebufferWidth, limits.maxFramebufferHeight
+    return int(min(*largest, *limits.maxViewportDimensions))
 
 
 def _missing(vk: Functions, handle: Any, api_version: int, extensions: frozenset[str]) -> str | None:
@@ -139,12 +130,6 @@ def _missing(vk: Functions, handle: Any, api_version: int, extensions: frozenset
     f13 = new("VkPhysicalDeviceVulkan13Features")
     f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13)
     vk.vkGetPhysicalDeviceFeatures2(handle, new("VkPhysicalDeviceFeatures2", pNext=f12))
-    has = {
-        "timelineSemaphore": f12.timelineSemaphore,
-        "synchronization2": f13.synchronization2,
-        "dynamicRendering": f13.dynamicRendering,
-    }
-    lacking = [name for name in FEATURES if not has[name]] + [
-        name for name in DEVICE_EXTENSIONS if name not in extensions
-    ]
+    lacking = [name for name in FEATURES if not getattr(f12 if name == "timelineSemaphore" else f13, name)]
+    lacking += [name for name in DEVICE_EXTENSIONS if name not in extensions]
     return f"it lacks {', '.join(lacking)}" if lacking else None

@@ -14,6 +14,7 @@ from vkshare.backends.vulkan.memory import host_buffer, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.shaders import spirv
 from vkshare.formats import from_code
+from vkshare.util.closing import on_error
 
 PUSH_SIZE = 64  # bytes of push constants that the one pipeline layout has room for
 VERTEX_SIZE = 40  # bytes: x y z w, r g b a, u v as float32 (native/record/record.h)
@@ -28,10 +29,6 @@ class Kind:
     blends: bool  # premultiplied source-over; else replaces
     reads_vertices: bool
     constants: tuple[bool, ...] = ()  # the fragment shader's specialization constants, from constant_id 0 on
-
-    def specialized(self, *constants: bool) -> Kind:
-        """The same with those specialization constants."""
-        return replace(self, constants=constants)
 
 
 COMPOSITE = Kind("screen.vert", "composite.frag", blends=True, reads_vertices=False)
@@ -48,8 +45,8 @@ def _bits(number: int, count: int) -> tuple[bool, ...]:
 KINDS = (
     COLOURED,
     TEXTURED,
-    *(COMPOSITE.specialized(*_bits(i, 2)) for i in range(4)),  # decodes, is straight
-    *(BLIT.specialized(*_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to float16
+    *(replace(COMPOSITE, constants=_bits(i, 2)) for i in range(4)),  # decodes, is straight
+    *(replace(BLIT, constants=_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to float16
 )
 
 
@@ -64,34 +61,20 @@ class Pipelines:
         self._objects = Objects(context)
         self._made: dict[tuple[Kind, int], Any] = {}
         self._modules: dict[str, Any] = {}
-        try:
+        with on_error(self._objects.destroy):
             self._create()
-        except BaseException:
-            self._objects.destroy()
-            raise
 
     def _create(self) -> None:
         make = self._objects.make
-        image, tables = (
-            new(
-                "VkDescriptorSetLayoutBinding",
-                binding=n,
-                descriptorType=kind,
-                descriptorCount=1,
-                stageFlags=VK.SHADER_STAGE_FRAGMENT_BIT,
-            )
+        fragment = VK.SHADER_STAGE_FRAGMENT_BIT
+        bindings = [
+            new("VkDescriptorSetLayoutBinding", binding=n, descriptorType=kind, descriptorCount=1, stageFlags=fragment)
             for n, kind in enumerate(descriptor_types())
-        )
-        info = new("VkDescriptorSetLayoutCreateInfo", bindingCount=2, pBindings=[image, tables])
+        ]
+        info = new("VkDescriptorSetLayoutCreateInfo", pBindings=bindings)
         self.set_layout = make("vkCreateDescriptorSetLayout", info)
-        push = new("VkPushConstantRange", stageFlags=VK.SHADER_STAGE_FRAGMENT_BIT, size=PUSH_SIZE)
-        layout = new(
-            "VkPipelineLayoutCreateInfo",
-            setLayoutCount=1,
-            pSetLayouts=[self.set_layout],
-            pushConstantRangeCount=1,
-            pPushConstantRanges=[push],
-        )
+        push = new("VkPushConstantRange", stageFlags=fragment, size=PUSH_SIZE)
+        layout = new("VkPipelineLayoutCreateInfo", pSetLayouts=[self.set_layout], pPushConstantRanges=[push])
         self.layout = make("vkCreatePipelineLayout", layout)
         self.nearest = self._sampler(VK.FILTER_NEAREST)
         self.linear = self._sampler(VK.FILTER_LINEAR)
@@ -112,13 +95,9 @@ class Pipelines:
             device=address(context.device),
             family=context.queue_family,
             transfer_family=0xFFFFFFFF if transfer is None else transfer,
-            layout=address(self.layout),
-            set_layout=address(self.set_layout),
-            nearest=address(self.nearest),
-            linear=address(self.linear),
-            tables=address(self.tables),
             host_types=masks,
             has_names=context.physical.can_name,
+            **{name: address(getattr(self, name)) for name in ("layout", "set_layout", "nearest", "linear", "tables")},
         )
         self._objects.close_recorder_with(recorder)
         return recorder
@@ -136,15 +115,9 @@ class Pipelines:
         return self._made[key]
 
     def _sampler(self, vk_filter: int) -> Any:
-        edge = VK.SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE
-        info = new(
-            "VkSamplerCreateInfo",
-            magFilter=vk_filter,
-            minFilter=vk_filter,
-            addressModeU=edge,
-            addressModeV=edge,
-            addressModeW=edge,
-        )
+        modes = ("addressModeU", "addressModeV", "addressModeW")
+        edges = dict.fromkeys(modes, VK.SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE)
+        info = new("VkSamplerCreateInfo", magFilter=vk_filter, minFilter=vk_filter, **edges)
         return self._objects.make("vkCreateSampler", info)
 
     def _make(self, kind: Kind, vk_format: int) -> Any:
@@ -152,11 +125,11 @@ class Pipelines:
             self._stage(kind.vertex, VK.SHADER_STAGE_VERTEX_BIT),
             self._stage(kind.fragment, VK.SHADER_STAGE_FRAGMENT_BIT, kind.constants),
         ]
-        rendering = new("VkPipelineRenderingCreateInfo", colorAttachmentCount=1, pColorAttachmentFormats=[vk_format])
+        states = [VK.DYNAMIC_STATE_VIEWPORT, VK.DYNAMIC_STATE_SCISSOR]
+        rendering = new("VkPipelineRenderingCreateInfo", pColorAttachmentFormats=[vk_format])
         info = new(
             "VkGraphicsPipelineCreateInfo",
             pNext=rendering,
-            stageCount=len(stages),
             pStages=stages,
             pVertexInputState=_vertex_input(kind.reads_vertices),
             pInputAssemblyState=new(
@@ -168,7 +141,7 @@ class Pipelines:
             ),  # fill, no culling, depth clipped
             pMultisampleState=new("VkPipelineMultisampleStateCreateInfo", rasterizationSamples=VK.SAMPLE_COUNT_1_BIT),
             pColorBlendState=_blending(kind.blends),
-            pDynamicState=_dynamic(VK.DYNAMIC_STATE_VIEWPORT, VK.DYNAMIC_STATE_SCISSOR),
+            pDynamicState=new("VkPipelineDynamicStateCreateInfo", pDynamicStates=states),
             layout=self.layout,
         )
         pipeline = self._objects.make("vkCreateGraphicsPipelines", NULL, 1, info)
@@ -198,7 +171,7 @@ def descriptor_types() -> tuple[int, int]:
 def _constants(values: tuple[bool, ...]) -> Struct:
     entries = [new("VkSpecializationMapEntry", constantID=i, offset=4 * i, size=4) for i in range(len(values))]
     data = struct.pack(f"{len(values)}I", *values)  # VkBool32
-    return new("VkSpecializationInfo", mapEntryCount=len(entries), pMapEntries=entries, dataSize=len(data), pData=data)
+    return new("VkSpecializationInfo", pMapEntries=entries, dataSize=len(data), pData=data)
 
 
 def _vertex_input(reads_vertices: bool) -> Struct:
@@ -211,9 +184,7 @@ def _vertex_input(reads_vertices: bool) -> Struct:
     ]
     return new(
         "VkPipelineVertexInputStateCreateInfo",
-        vertexBindingDescriptionCount=1,
         pVertexBindingDescriptions=[new("VkVertexInputBindingDescription", stride=VERTEX_SIZE)],
-        vertexAttributeDescriptionCount=len(attributes),
         pVertexAttributeDescriptions=attributes,
     )
 
@@ -229,8 +200,4 @@ def _blending(blends: bool) -> Struct:
         dstAlphaBlendFactor=rest,
         colorWriteMask=0xF,
     )
-    return new("VkPipelineColorBlendStateCreateInfo", attachmentCount=1, pAttachments=[attachment])
-
-
-def _dynamic(*states: int) -> Struct:
-    return new("VkPipelineDynamicStateCreateInfo", dynamicStateCount=len(states), pDynamicStates=states)
+    return new("VkPipelineColorBlendStateCreateInfo", pAttachments=[attachment])

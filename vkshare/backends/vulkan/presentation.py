@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, handle, new
 from vkshare.errors import UnsupportedError, VulkanError
 from vkshare.formats import FORMATS, Format
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.context import Context
@@ -76,12 +77,9 @@ def headless_surface(context: Context) -> WindowSurface | None:
     except (VulkanError, UnsupportedError):
         return None  # another driver of the instance has it
     surface = WindowSurface(context, made, is_ours=True, is_headless=True)
-    try:
+    with on_error(surface.destroy):
         if _can_present(context, surface) and _formats(context, surface):
             return surface
-    except BaseException:
-        surface.destroy()
-        raise
     surface.destroy()
     return None
 

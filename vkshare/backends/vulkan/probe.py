@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle
+from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle, temporary
 from vkshare.backends.vulkan import barriers, support, timelines
 from vkshare.backends.vulkan.api import VK, ffi
 from vkshare.backends.vulkan.context import Context
@@ -48,7 +48,7 @@ def probe(physical: PhysicalDevice) -> Capabilities:
             reasons[capability] = "the other side read something else than was written"
         return proven
 
-    with _devices(physical) as (ours, theirs):
+    with _context(physical) as ours, _context(physical) as theirs:
         crosses = {t: partial(_image_crosses, ours, theirs, t) for t in ("linear", "optimal")}
         tilings = frozenset(tiling for tiling, trial in crosses.items() if holds(tiling, trial))
         memory = {"opaque_fd"} if tilings else set()
@@ -74,22 +74,9 @@ def probe(physical: PhysicalDevice) -> Capabilities:
     )
 
 
-@contextmanager
-def _devices(physical: PhysicalDevice) -> Iterator[tuple[Context, Context]]:
-    ours = _context(physical)
+def _context(physical: PhysicalDevice) -> closing[Context]:
     try:
-        theirs = _context(physical)
-        try:
-            yield ours, theirs
-        finally:
-            theirs.close()
-    finally:
-        ours.close()
-
-
-def _context(physical: PhysicalDevice) -> Context:
-    try:
-        return Context.create(physical)
+        return closing(Context.create(physical))
     except VkshareError:
         fd_ops.check_room()
         raise
@@ -100,28 +87,19 @@ def _spec(format_name: str, tiling: str) -> ImageSpec:
 
 
 def _image_crosses(ours: Context, theirs: Context, tiling: str) -> bool:
-    image = create_image(ours, _spec("rgba8unorm", tiling))
-    try:
-        other = open_image(theirs, image.spec, image.export())
-        try:
-            _paint(ours, image)
-            return _read(theirs, other) == _PIXEL * _SIZE * _SIZE
-        finally:
-            other.destroy()
-    finally:
-        image.destroy()
+    spec = _spec("rgba8unorm", tiling)
+    with temporary(create_image(ours, spec)) as image, temporary(open_image(theirs, spec, image.export())) as other:
+        _paint(ours, image)
+        return _read(theirs, other) == _PIXEL * _SIZE * _SIZE
 
 
 def _is_seen_by_the_cpu(context: Context) -> bool:
-    image = create_image(context, _spec("rgba8unorm", "linear"))
-    try:
+    with temporary(create_image(context, _spec("rgba8unorm", "linear"))) as image:
         pixels = image.pixels()
         if pixels is None:
             raise UnsupportedError("mapping", "the memory of linear images is not host-visible and coherent")
         _paint(context, image)
         return all(pixels[y * image.stride :][: 4 * _SIZE] == _PIXEL * _SIZE for y in range(_SIZE))
-    finally:
-        image.destroy()
 
 
 def _host_memory_opens(context: Context) -> bool:
@@ -134,13 +112,10 @@ def _host_memory_opens(context: Context) -> bool:
         with mmap.mmap(fd, size) as pages:
             pages[: stride * _SIZE] = bytes(reversed(_PIXEL)) * _SIZE * _SIZE
             handle = MemoryHandle("memfd", os.dup(fd), size, 0, stride, False, b"", b"")
-            image = open_image(context, spec, handle)
-            try:
+            with temporary(open_image(context, spec, handle)) as image:
                 read = _read(context, image) == pages[: stride * _SIZE]
                 _paint(context, image)
                 return read and pages[: stride * _SIZE] == _PIXEL * _SIZE * _SIZE
-            finally:
-                image.destroy()
     finally:
         os.close(fd)
 
@@ -160,11 +135,8 @@ def _paint(context: Context, image: VulkanImage) -> None:
 
 
 def _read(context: Context, image: VulkanImage) -> bytes:
-    stage = VulkanStage(context, 4 * _SIZE * _SIZE, image, upload=False)
-    try:
+    with temporary(VulkanStage(context, 4 * _SIZE * _SIZE, image, upload=False)) as stage:
         acquire, release, *_ = image.ownership_commands
         for commands in (acquire, stage.command_buffer, release):
             context.submit_once(commands)
         return bytes(stage.data)
-    finally:
-        stage.destroy()

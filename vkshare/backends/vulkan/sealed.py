@@ -15,6 +15,7 @@ import os
 
 from vkshare.errors import UnsupportedError
 from vkshare.util import shared_memory
+from vkshare.util.closing import on_error
 
 _LARGEST_HEADER = 1 << 16  # bytes before the pixels; lavapipe has one page of them, SwiftShader has none
 
@@ -35,12 +36,9 @@ def make(own: int, address: int) -> tuple[int, int]:
         A memfd laid out as the driver's file, the caller's, and where in it the memory begins.
     """
     fd = shared_memory.memfd_create("vkshare:surface", os.fstat(own).st_size)
-    try:
+    with on_error(lambda: os.close(fd)):
         offset = adopt(own, address, fd)
         os.pwrite(fd, os.pread(own, offset, 0), 0)  # the header: for importers other than vkshare
-    except BaseException:
-        os.close(fd)
-        raise
     return fd, offset
 
 

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import os
 
-from vkshare.backends.vulkan.api import VK, address, new
+from vkshare.backends.vulkan.api import VK, Struct, address, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import UnsupportedError
 
-_OPAQUE_FD = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+OPAQUE_FD = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+
+
+def check(kind: str, context: Context, needed: int, hint: str, pNext: Struct | None = None) -> None:
+    """UnsupportedError unless the device can share semaphores of that kind as opaque fds.
+
+    `needed` are VkExternalSemaphoreFeatureFlags, `pNext` the structure that says which kind.
+    """
+    physical, what = context.physical, f"export of {kind} semaphores"
+    if "VK_KHR_external_semaphore_fd" not in context.extensions:
+        raise UnsupportedError(what, f"{physical.name} has no VK_KHR_external_semaphore_fd", hint)
+    answer = new("VkExternalSemaphoreProperties")
+    asked = new("VkPhysicalDeviceExternalSemaphoreInfo", pNext=pNext, handleType=OPAQUE_FD)
+    physical.vk.vkGetPhysicalDeviceExternalSemaphoreProperties(physical.handle, asked, answer)
+    if answer.externalSemaphoreFeatures & needed != needed:
+        raise UnsupportedError(what, f"{physical.name} ({physical.driver}) exports none as opaque fd", hint)
 
 
 class SharedSemaphore:
@@ -19,18 +34,9 @@ class SharedSemaphore:
     """
 
     def __init__(self, context: Context) -> None:
-        physical = context.physical
         self._context = context
-        what = "export of binary semaphores"
-        if "VK_KHR_external_semaphore_fd" not in context.extensions:
-            raise UnsupportedError(what, f"{physical.name} has no VK_KHR_external_semaphore_fd", "the CPU waits")
-        answer = new("VkExternalSemaphoreProperties")
-        asked = new("VkPhysicalDeviceExternalSemaphoreInfo", handleType=_OPAQUE_FD)
-        physical.vk.vkGetPhysicalDeviceExternalSemaphoreProperties(physical.handle, asked, answer)
-        if not answer.externalSemaphoreFeatures & VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT:
-            why = f"{physical.name} ({physical.driver}) exports none as opaque fd"
-            raise UnsupportedError(what, why, "the CPU waits")
-        export = new("VkExportSemaphoreCreateInfo", handleTypes=_OPAQUE_FD)
+        check("binary", context, VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT, "the CPU waits")
+        export = new("VkExportSemaphoreCreateInfo", handleTypes=OPAQUE_FD)
         info = new("VkSemaphoreCreateInfo", pNext=export)
         self._objects = Objects(context)
         self._handle = self._objects.make("vkCreateSemaphore", info)
@@ -42,7 +48,7 @@ class SharedSemaphore:
 
     def export(self) -> int:
         """A new opaque fd of it, CLOEXEC; the caller's to close or to give away."""
-        info = new("VkSemaphoreGetFdInfoKHR", semaphore=self._handle, handleType=_OPAQUE_FD)
+        info = new("VkSemaphoreGetFdInfoKHR", semaphore=self._handle, handleType=OPAQUE_FD)
         fd = int(self._context.vk.make("vkGetSemaphoreFdKHR", self._context.device, info))
         os.set_inheritable(fd, False)
         return fd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vkshare.backends.vulkan import barriers
@@ -10,6 +11,7 @@ from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
 from vkshare.backends.vulkan.memory import host_buffer
 from vkshare.backends.vulkan.objects import Objects
+from vkshare.util.closing import on_error
 
 
 class VulkanStage:
@@ -25,21 +27,14 @@ class VulkanStage:
             raise ValueError(f"nbytes is {nbytes}; {spec.width}x{spec.height} {spec.format.name} takes {needed}")
         self._context = context
         self._objects = Objects(context, self._forget)
-        try:
+        with on_error(self.destroy):
             usage = VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
             self._buffer, memory = host_buffer(self._objects, nbytes, usage)
             self.data = memory.map()[:nbytes]
             families = [context.queue_family] if image.is_presentable else context.queue_families
             with image.pinned():
-                commands = [
-                    self._objects.record(
-                        lambda c: self._copy(c, image, upload), name="upload" if upload else "read back", family=family
-                    )
-                    for family in families
-                ]
-        except BaseException:
-            self.destroy()
-            raise
+                copy, name = partial(self._copy, image=image, upload=upload), "upload" if upload else "read back"
+                commands = [self._objects.record(copy, name=name, family=family) for family in families]
         self.command_buffer, self.transfer_buffer = (*map(address, commands), 0)[:2]
 
     def _copy(self, commands: Any, image: VulkanImage, upload: bool) -> None:

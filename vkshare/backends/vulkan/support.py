@@ -11,32 +11,29 @@ from vkshare.errors import UnsupportedError, VulkanError
 from vkshare.formats import Format, get
 
 
-def vk_tiling(tiling: str) -> int:
-    return VK.IMAGE_TILING_LINEAR if tiling == "linear" else VK.IMAGE_TILING_OPTIMAL
+def fields(spec: ImageSpec) -> dict[str, int]:
+    """The fields that VkImageCreateInfo and VkPhysicalDeviceImageFormatInfo2 have in common.
 
-
-def vk_usage(spec: ImageSpec) -> int:
-    """VkImageUsageFlags. Copies are always possible: zeroing, read() and write() need them."""
+    Copies are always possible: zeroing, read() and write() need them. Views may have another format if there is a raw
+    one.
+    """
     flags = {
         "render": VK.IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
         "sample": VK.IMAGE_USAGE_SAMPLED_BIT,
         "storage": VK.IMAGE_USAGE_STORAGE_BIT,
     }
-    usage = VK.IMAGE_USAGE_TRANSFER_SRC_BIT | VK.IMAGE_USAGE_TRANSFER_DST_BIT
-    for name, flag in flags.items():
-        if name in spec.usage:
-            usage |= flag
-    return usage
+    copies = VK.IMAGE_USAGE_TRANSFER_SRC_BIT | VK.IMAGE_USAGE_TRANSFER_DST_BIT
+    return {
+        "format": spec.format.vk_format,
+        "tiling": VK.IMAGE_TILING_LINEAR if spec.tiling == "linear" else VK.IMAGE_TILING_OPTIMAL,
+        "usage": copies | sum(flag for name, flag in flags.items() if name in spec.usage),
+        "flags": VK.IMAGE_CREATE_MUTABLE_FORMAT_BIT if raw_format(spec.format) else 0,
+    }
 
 
 def raw_format(pixel_format: Format) -> int | None:
     """The VkFormat through which a -srgb image's codes are seen as they are stored; None for other formats."""
     return get("rgba8unorm").vk_format if pixel_format.is_srgb else None
-
-
-def vk_create_flags(spec: ImageSpec) -> int:
-    """VkImageCreateFlags: views of another format where there is a raw one."""
-    return VK.IMAGE_CREATE_MUTABLE_FORMAT_BIT if raw_format(spec.format) else 0
 
 
 def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: int) -> bool:
@@ -54,15 +51,7 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
     what = f"{spec.tiling} {spec.format.name} surfaces for {', '.join(sorted(spec.usage)) or 'nothing'}"
     where = f"{physical.name} ({physical.driver})"
     external = new("VkPhysicalDeviceExternalImageFormatInfo", handleType=handle_type)
-    info = new(
-        "VkPhysicalDeviceImageFormatInfo2",
-        pNext=external,
-        format=spec.format.vk_format,
-        type=VK.IMAGE_TYPE_2D,
-        tiling=vk_tiling(spec.tiling),
-        usage=vk_usage(spec),
-        flags=vk_create_flags(spec),
-    )
+    info = new("VkPhysicalDeviceImageFormatInfo2", pNext=external, type=VK.IMAGE_TYPE_2D, **fields(spec))
     shared = new("VkExternalImageFormatProperties")
     out = new("VkImageFormatProperties2", pNext=shared)
     try:

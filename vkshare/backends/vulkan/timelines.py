@@ -5,7 +5,7 @@ from __future__ import annotations
 from vkshare.backends.vulkan.api import VK, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.objects import Objects
-from vkshare.errors import UnsupportedError
+from vkshare.backends.vulkan.semaphores import OPAQUE_FD, check
 
 _SECOND = 1_000_000_000  # ns
 
@@ -18,42 +18,25 @@ def crosses(ours: Context, theirs: Context) -> bool:
     UnsupportedError
         The driver says beforehand that it can't.
     """
-    _check(ours)
-    handle_type = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
-    export = new("VkExportSemaphoreCreateInfo", handleTypes=handle_type)
+    kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
+    both = VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT | VK.EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT
+    check("timeline", ours, both, "fences are bridged", kind)
+    export = new("VkExportSemaphoreCreateInfo", handleTypes=OPAQUE_FD)
     objects = Objects(ours), Objects(theirs)
     try:
         mine, other = _timeline(objects[0], export), _timeline(objects[1], None)
-        info = new("VkSemaphoreGetFdInfoKHR", semaphore=mine, handleType=handle_type)
+        info = new("VkSemaphoreGetFdInfoKHR", semaphore=mine, handleType=OPAQUE_FD)
         fd = ours.vk.make("vkGetSemaphoreFdKHR", ours.device, info)
         theirs.vk.vkImportSemaphoreFdKHR(
-            theirs.device, new("VkImportSemaphoreFdInfoKHR", semaphore=other, handleType=handle_type, fd=fd)
+            theirs.device, new("VkImportSemaphoreFdInfoKHR", semaphore=other, handleType=OPAQUE_FD, fd=fd)
         )  # owns the fd now
         ours.vk.vkSignalSemaphore(ours.device, new("VkSemaphoreSignalInfo", semaphore=mine, value=7))
-        wait = new("VkSemaphoreWaitInfo", semaphoreCount=1, pSemaphores=[other], pValues=[7])
+        wait = new("VkSemaphoreWaitInfo", pSemaphores=[other], pValues=[7])
         reached = theirs.vk.vkWaitSemaphores(theirs.device, wait, _SECOND) == VK.SUCCESS
         return bool(reached and theirs.vk.make("vkGetSemaphoreCounterValue", theirs.device, other) == 7)
     finally:
         for each in objects:
             each.destroy()
-
-
-def _check(context: Context) -> None:
-    physical = context.physical
-    what = "export of timeline semaphores"
-    if "VK_KHR_external_semaphore_fd" not in context.extensions:
-        raise UnsupportedError(what, f"{physical.name} has no VK_KHR_external_semaphore_fd", "fences are bridged")
-    kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
-    info = new(
-        "VkPhysicalDeviceExternalSemaphoreInfo", pNext=kind, handleType=VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
-    )
-    answer = new("VkExternalSemaphoreProperties")
-    physical.vk.vkGetPhysicalDeviceExternalSemaphoreProperties(physical.handle, info, answer)
-    both = VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT | VK.EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT
-    if answer.externalSemaphoreFeatures & both != both:
-        raise UnsupportedError(
-            what, f"{physical.name} ({physical.driver}) exports none as opaque fd", "fences are bridged"
-        )
 
 
 def _timeline(objects: Objects, export: object) -> object:

@@ -161,10 +161,7 @@ def gpu(index: int) -> GPU:
 
 
 _ON_THE_CPU = {  # why, and what to do
-    "surface": (
-        "its memory is the CPU's",
-        "create it on a Vulkan device of the GPU, or copy view.array",
-    ),
+    "surface": ("its memory is the CPU's", "create it on a Vulkan device of the GPU, or copy view.array"),
     "fence": (
         "it is a page of the CPU's memory",
         "create it on a Vulkan device of the GPU, or let the CPU wait() for it and signal() it",

@@ -80,10 +80,6 @@ class CUDAFence(Opened):
         """The fence that it stands for."""
         return self._fence
 
-    @property
-    def _party(self) -> Fence:
-        return self._fence
-
     def wait(self, value: int, stream: Any = None, timeout: float | None = None) -> None:
         """The stream's work from here on runs once the fence has the value; the GPU waits, not the CPU.
 

@@ -5,18 +5,16 @@ Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd b
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
 from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.util import fd_ops
-from vkshare.util.closing import destructor
+from vkshare.util.closing import destructor, on_error
 
 if TYPE_CHECKING:
     from vkshare.backends.base import ImageSpec, MemoryHandle
@@ -25,18 +23,8 @@ if TYPE_CHECKING:
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
 _SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
 
-# Format -> the CUarray_format and its channels. bgra8unorm is four bytes like any other.
-_ARRAYS = {
-    "r8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 1),
-    "rg8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 2),
-    "rgba8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 4),
-    "rgba8unorm-srgb": ("CU_AD_FORMAT_UNSIGNED_INT8", 4),
-    "bgra8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 4),
-    "r32float": ("CU_AD_FORMAT_FLOAT", 1),
-    "rgba16float": ("CU_AD_FORMAT_HALF", 4),
-    "rgba32float": ("CU_AD_FORMAT_FLOAT", 4),
-}
-
+# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; rgb10a2unorm has no such channels.
+_CHANNELS = {"uint8": "CU_AD_FORMAT_UNSIGNED_INT8", "float16": "CU_AD_FORMAT_HALF", "float32": "CU_AD_FORMAT_FLOAT"}
 _buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
 _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 
@@ -61,24 +49,20 @@ class ImportedMemory:
         self._making = threading.Lock()  # of these
         self._memory: Any = None  # CUexternalMemory
         what = f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}"
-        with _closed_unless_taken(memory.fd):
+        with on_error(lambda: fd_ops.close_all([memory.fd])):
             self._check_format()
             with gpu.current():
                 self._memory = self._import(memory, what)
-        try:
-            with gpu.current():
-                if spec.tiling == "linear":
-                    self._map_buffer(memory, what)
-                else:
-                    self._map_array(memory, what)
-        except BaseException:
-            self._free()
-            raise
+        with on_error(self._free), gpu.current():
+            if spec.tiling == "linear":
+                self._map_buffer(memory, what)
+            else:
+                self._map_array(memory, what)
         if self.pointer:
             _buffers[self.pointer] = self
 
     def _check_format(self) -> None:
-        if self.spec.tiling != "linear" and self.spec.format.name not in _ARRAYS:
+        if self.spec.tiling != "linear" and self.spec.format.dtype not in _CHANNELS:
             raise UnsupportedError(
                 f"a cudaArray of an optimal {self.spec.format.name} surface",
                 "CUDA has no arrays of that format",
@@ -102,14 +86,13 @@ class ImportedMemory:
 
     def _map_array(self, memory: MemoryHandle, what: str) -> None:
         driver = bindings()
-        kind, channels = _ARRAYS[self.spec.format.name]
         described = driver.CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC()
         described.offset = memory.offset
         described.numLevels = 1
         shape = driver.CUDA_ARRAY3D_DESCRIPTOR()
         shape.Width, shape.Height, shape.Depth = self.spec.width, self.spec.height, 0
-        shape.Format = getattr(driver.CUarray_format, kind)
-        shape.NumChannels = channels
+        shape.Format = getattr(driver.CUarray_format, _CHANNELS[self.spec.format.dtype])
+        shape.NumChannels = self.spec.format.channels
         shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in self.spec.usage else 0)
         described.arrayDesc = shape
         self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
@@ -150,10 +133,8 @@ class ImportedMemory:
     def _free(self) -> None:
         """Free the mappings of the memory, and then the memory, once no kernel uses it."""
         memory, self._memory = self._memory, None
-        made = [
-            ("cuSurfObjectDestroy" if kind == "surface" else "cuTexObjectDestroy", each)
-            for kind, each in self._objects.items()
-        ]
+        ends = {"surface": "cuSurfObjectDestroy", "texture": "cuTexObjectDestroy"}
+        made = [(ends[kind], each) for kind, each in self._objects.items()]
         if self._levels is not None:
             made.append(("cuMipmappedArrayDestroy", self._levels))
         if self.pointer:
@@ -192,16 +173,6 @@ def free_what_is_left() -> set[GPU]:
     return dead
 
 
-@contextlib.contextmanager
-def _closed_unless_taken(fd: int) -> Iterator[None]:
-    """Closes the fd if the body raises; else CUDA, which imported it in the body, has it."""
-    try:
-        yield
-    except BaseException:
-        fd_ops.close_all([fd])
-        raise
-
-
 def found_at(address: int) -> ImportedMemory | None:
     """The surface's memory that begins there."""
     return _buffers.get(address)
@@ -226,7 +197,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, CudaTimel
             raise UnsupportedError(
                 f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
             )
-        with _closed_unless_taken(semaphore):
+        with on_error(lambda: fd_ops.close_all([semaphore])):
             memory = ImportedMemory(gpu, surface.spec, descriptor._memory(fd), surface)
         return memory, import_timeline(gpu, semaphore)
 
@@ -237,13 +208,10 @@ def import_timeline(gpu: GPU, fd: int) -> CudaTimeline:
     described = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
     described.type = driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD
     described.handle.fd = fd
-    with _closed_unless_taken(fd), gpu.current():
+    with on_error(lambda: fd_ops.close_all([fd])), gpu.current():
         semaphore = call("cuImportExternalSemaphore", described)
-    try:
+    with on_error(lambda: free(gpu, [("cuDestroyExternalSemaphore", semaphore)])):
         return CudaTimeline(int(semaphore), gpu.context)
-    except BaseException:
-        free(gpu, [("cuDestroyExternalSemaphore", semaphore)])
-        raise
 
 
 def destroy_timeline(gpu: GPU, timeline: CudaTimeline) -> bool:

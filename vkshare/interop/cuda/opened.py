@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU
 from vkshare.interop.cuda.memory import destroy_timeline
-from vkshare.util.closing import Scoped, destructor, warn_and_close
+from vkshare.util.closing import Closing
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from vkshare.interop.cuda.timeline import CudaTimeline
 
 
-class Opened(Scoped):
+class Opened(Closing):
     """The base of CUDASurface and CUDAFence."""
 
     _thing: ClassVar[str]  # "surface" or "fence", for errors
@@ -33,9 +32,9 @@ class Opened(Scoped):
         self._pid = os.getpid()
 
     @property
-    @abstractmethod
     def _party(self) -> Surface | Fence:
         """The Surface or Fence that was opened."""
+        return getattr(self, f"_{self._thing}")  # type: ignore[no-any-return]
 
     @property
     def device(self) -> Device:
@@ -59,11 +58,6 @@ class Opened(Scoped):
             return
         if not destroy_timeline(self._gpu, timeline):
             self._lose()
-
-    @destructor
-    def __del__(self) -> None:
-        if getattr(self, "_timeline", None) is not None and self._pid == os.getpid():
-            warn_and_close(self)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         thing, kind = self._thing, type(self).__name__

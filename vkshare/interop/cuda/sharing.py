@@ -13,22 +13,17 @@ from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, device_of, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
     from vkshare.formats import Format
 
-# The format of an array whose caller names none, by its type and channels.
-_FORMATS = {
-    ("uint8", 1): "r8unorm",
-    ("uint8", 2): "rg8unorm",
-    ("uint8", 4): "rgba8unorm",
-    ("uint32", 1): "rgb10a2unorm",
-    ("float32", 1): "r32float",
-    ("float16", 4): "rgba16float",
-    ("float32", 4): "rgba32float",
-}
+# The format of an array whose caller names none, by its type and channels: the first one that fits.
+_FORMATS: dict[tuple[str, int], Format] = {}
+for _each in formats.FORMATS.values():
+    _FORMATS.setdefault((_each.dtype, _each.channels), _each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +76,30 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
     if original is not None:
         return device.open_surface(original if original.device is device else original.export())
     surface = device.create_surface(array.width, array.height, found, tiling="linear", memory="device")
-    try:
-        with open(surface) as shared, shared.access(stream=stream) as view:
-            if array.stream is not None:
-                streams.join(array.stream, view.stream, where)
-            strides = view.strides
-            assert strides is not None
-            _copy(array, view.pointer, strides[0], view.stream, where)
-    except BaseException:
-        surface.close()
-        raise
+    with on_error(surface.close), open(surface) as shared, shared.access(stream=stream) as view:
+        if array.stream is not None:
+            streams.join(array.stream, view.stream, where)
+        strides = view.strides
+        assert strides is not None
+        _copy(array, view.pointer, strides[0], view.stream, where)
     surface._copied = array.height * array.width * array.channels * array.dtype.itemsize
     return surface
 
 
 def _described(tensor: Any) -> _Tensor:
     try:
-        told = tensor.__cuda_array_interface__
+        fields = tensor.__cuda_array_interface__
     except (AttributeError, TypeError, RuntimeError) as error:  # PyTorch raises TypeError for a tensor of the CPU
         raise TypeError(
             f"tensor must be an array of CUDA's (with __cuda_array_interface__), not {type(tensor).__name__}: {error}"
         ) from None
-    shape = tuple(told["shape"])
-    dtype = np.dtype(told["typestr"])
+    shape = tuple(fields["shape"])
+    dtype = np.dtype(fields["typestr"])
     if len(shape) not in (2, 3) or not all(shape):
         raise ValueError(f"tensor has the shape {shape}; allowed are (height, width, channels) and (height, width)")
     height, width, channels = (*shape, 1)[:3]
     pixel = channels * dtype.itemsize
-    strides = tuple(told.get("strides") or ()) or (width * pixel, *((pixel, dtype.itemsize)[: len(shape) - 1]))
+    strides = tuple(fields.get("strides") or ()) or (width * pixel, *((pixel, dtype.itemsize)[: len(shape) - 1]))
     inner = (pixel, dtype.itemsize) if len(shape) == 3 else (dtype.itemsize,)
     packed = all(have == need or size == 1 for have, need, size in zip(strides[1:], inner, shape[1:], strict=True))
     pitch = strides[0] if height > 1 else width * pixel  # of one row, libraries say anything (CuPy's a[None]: 0)
@@ -117,17 +108,17 @@ def _described(tensor: Any) -> _Tensor:
             f"tensor's rows are not in one piece: strides {strides} for the shape {shape} of {dtype}; make it "
             "contiguous first (tensor.contiguous())"
         )
-    stream = told.get("stream")
+    stream = fields.get("stream")
     made_in = streams.handle(stream) if stream else None
-    return _Tensor(told["data"][0], height, width, channels, dtype, pitch, made_in)
+    return _Tensor(fields["data"][0], height, width, channels, dtype, pitch, made_in)
 
 
 def _format_of(array: _Tensor) -> Format:
-    name = _FORMATS.get((array.dtype.name, array.channels))
-    if name is None:
+    found = _FORMATS.get((array.dtype.name, array.channels))
+    if found is None:
         there = ", ".join(f"{channels} x {dtype}" for dtype, channels in _FORMATS)
         raise ValueError(f"tensor has {array.channels} x {array.dtype} a pixel; allowed are {there}")
-    return formats.get(name)
+    return found
 
 
 def _check_format(array: _Tensor, wanted: Format) -> None:

@@ -18,8 +18,6 @@ from vkshare.util import arguments
 if TYPE_CHECKING:
     from vkshare.interop.cuda.timeline import CudaTimeline
 
-_LARGEST_KEY = 2**64 - 1
-
 
 @dataclass(frozen=True, slots=True)
 class CUDAStatistics:
@@ -78,10 +76,6 @@ class CUDASurface(Opened):
         """The handle through which it takes its turns."""
         return self._surface
 
-    @property
-    def _party(self) -> Surface:
-        return self._surface
-
     # ---- its turns ------------------------------------------------------------------------------------------------
 
     def access(
@@ -121,8 +115,7 @@ class CUDASurface(Opened):
         InvalidCallError
             The handle owns the surface already; the stream is being captured into a graph.
         """
-        acquire = arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        keys = acquire, arguments.integer("release", release, 0, _LARGEST_KEY)
+        keys = arguments.keys(acquire, release)
         return CUDABlock(self, streams.handle(stream), bool(writable), keys, arguments.timeout(timeout))
 
     def within(self, *, stream: Any = None, writable: bool = True) -> CUDABlock:

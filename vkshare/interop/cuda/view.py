@@ -6,12 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _native
-from vkshare.errors import (
-    InvalidCallError,
-    UnsupportedAttributeError,
-    UnsupportedBufferError,
-    UnsupportedError,
-)
+from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError, UnsupportedError
 from vkshare.interop.block import Block
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import CUDAError

@@ -30,8 +30,10 @@ _ERRORS = {
     0x0507: "GL_CONTEXT_LOST",
 }
 
-_NAMES = (None, c_int, POINTER(c_uint))  # of glGen... and glDelete...: how many, and where
+_NAMES = ("MemoryObjectsEXT", "Textures", "Framebuffers", "SemaphoresEXT")
 _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
+    # how many, and where
+    **{f"gl{verb}{names}": (None, c_int, POINTER(c_uint)) for verb in ("Create", "Gen", "Delete") for names in _NAMES},
     "glGetError": (c_uint,),
     "glGetString": (c_char_p, c_uint),
     "glGetStringi": (c_char_p, c_uint, c_uint),
@@ -39,20 +41,14 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glGetInternalformativ": (None, c_uint, c_uint, c_uint, c_int, POINTER(c_int)),
     "glGetUnsignedBytevEXT": (None, c_uint, POINTER(c_ubyte)),
     "glGetUnsignedBytei_vEXT": (None, c_uint, c_uint, POINTER(c_ubyte)),
-    "glCreateMemoryObjectsEXT": _NAMES,
-    "glDeleteMemoryObjectsEXT": _NAMES,
     "glMemoryObjectParameterivEXT": (None, c_uint, c_uint, POINTER(c_int)),
     "glImportMemoryFdEXT": (None, c_uint, c_uint64, c_uint, c_int),
-    "glGenTextures": _NAMES,
-    "glDeleteTextures": _NAMES,
     "glIsTexture": (c_ubyte, c_uint),
     "glBindTexture": (None, c_uint, c_uint),
     "glTexParameteri": (None, c_uint, c_uint, c_int),
     "glTexStorageMem2DEXT": (None, c_uint, c_int, c_uint, c_int, c_int, c_uint, c_uint64),
     "glTexSubImage2D": (None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
     "glTexStorage2D": (None, c_uint, c_int, c_uint, c_int, c_int),
-    "glGenFramebuffers": _NAMES,
-    "glDeleteFramebuffers": _NAMES,
     "glBindFramebuffer": (None, c_uint, c_uint),
     "glFramebufferTexture2D": (None, c_uint, c_uint, c_uint, c_uint, c_int),
     "glCheckFramebufferStatus": (c_uint, c_uint),
@@ -67,8 +63,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glGetObjectLabelKHR": (None, c_uint, c_uint, c_int, POINTER(c_int), c_char_p),
     "glFinish": (None,),
     "glFlush": (None,),
-    "glGenSemaphoresEXT": _NAMES,
-    "glDeleteSemaphoresEXT": _NAMES,
     "glImportSemaphoreFdEXT": (None, c_uint, c_uint, c_int),
     "glWaitSemaphoreEXT": (None, c_uint, c_uint, POINTER(c_uint), c_uint, POINTER(c_uint), POINTER(c_uint)),
     "glSignalSemaphoreEXT": (None, c_uint, c_uint, POINTER(c_uint), c_uint, POINTER(c_uint), POINTER(c_uint)),
@@ -138,9 +132,8 @@ class GL:
         self.version = self._string(VERSION)
         self.renderer = self._string(RENDERER)
         self.is_es = self.version.startswith("OpenGL ES")
-        self.extensions = frozenset(
-            self.glGetStringi(EXTENSIONS, index).decode() for index in range(self.integer(NUM_EXTENSIONS))
-        )
+        names = (self.glGetStringi(EXTENSIONS, index) for index in range(self.integer(NUM_EXTENSIONS)))
+        self.extensions = frozenset(name.decode() for name in names)
 
     def __getattr__(self, name: str) -> Any:
         signature = _SIGNATURES.get(name)

@@ -5,16 +5,18 @@ Follows EGL 1.5, EGL_EXT_device_enumeration, EGL_EXT_platform_device and EGL_KHR
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
 import uuid
+from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any, Self
 
 from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.interop.gl.context import GL, Current, current
-from vkshare.util.closing import destructor, warn_and_close
+from vkshare.util.closing import Closing
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -87,45 +89,42 @@ class _EGL:
         return [(name, display) for name, display in displays if display]
 
 
-class EGLContext:
+class EGLContext(Closing):
     """An OpenGL context without a window, made by egl_context(). To be used by one thread at a time, as all contexts.
 
     In a ``with`` block, or by make_current(), it is current in this thread; close() ends it.
+
+    Attributes
+    ----------
+    handle, display
+        The EGLContext (0 once it is closed), and its EGLDisplay.
+    renderer, version
+        What OpenGL says of itself.
     """
 
     def __init__(self, egl: _EGL, display: int, handle: int) -> None:
         self._egl = egl
-        self._display = display
-        self._handle = handle
+        self.display = display
+        self.handle = handle
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self.renderer = ""
         self.version = ""
 
     @property
-    def handle(self) -> int:
-        """The EGLContext; 0 once it is closed."""
-        return self._handle
-
-    @property
-    def display(self) -> int:
-        """The EGLDisplay."""
-        return self._display
-
-    @property
     def is_closed(self) -> bool:
-        return not self._handle
+        return not self.handle
 
     @property
     def is_current(self) -> bool:
         """Whether it is current in this thread."""
-        return bool(self._handle) and current() == Current("EGL", self._handle)
+        return bool(self.handle) and current() == Current("EGL", self.handle)
 
     def make_current(self) -> None:
         """In this thread. InvalidCallError: it is closed, or current in another thread."""
-        if not self._handle:
+        if not self.handle:
             raise InvalidCallError("this EGLContext is closed")
-        if not self._egl.eglMakeCurrent(self._display, None, None, self._handle):
+        if not self._egl.eglMakeCurrent(self.display, None, None, self.handle):
             raise InvalidCallError(
                 f"{self!r} cannot be made current here (EGL error 0x{self._egl.eglGetError():04x}): a context is "
                 "current in one thread at a time; call release_current() there"
@@ -134,28 +133,20 @@ class EGLContext:
     def release_current(self) -> None:
         """Has no context current in this thread, if it is this one."""
         if self.is_current:
-            self._egl.eglMakeCurrent(self._display, None, None, None)
+            self._egl.eglMakeCurrent(self.display, None, None, None)
 
     def close(self) -> None:
         """Destroys it, and what OpenGL objects it has. Idempotent."""
         with self._lock:
             if self._pid == os.getpid():  # in a forked child it is the parent's
                 self.release_current()
-            handle, self._handle = self._handle, 0
+            handle, self.handle = self.handle, 0
             if handle and self._pid == os.getpid():
-                self._egl.eglDestroyContext(self._display, handle)
+                self._egl.eglDestroyContext(self.display, handle)
 
     def __enter__(self) -> Self:
         self.make_current()
         return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    @destructor
-    def __del__(self) -> None:
-        if getattr(self, "_handle", 0) and self._pid == os.getpid():
-            warn_and_close(self)
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "current" if self.is_current else "not current"
@@ -189,13 +180,13 @@ def egl_context(device: Device | None = None) -> EGLContext:
             )
         wanted = device.capabilities.device_uuid, device.capabilities.driver_uuid
     egl = _EGL()
-    told = []
+    reasons = []
     for name, display in egl.displays():
         found = _try(egl, display, wanted)
         if isinstance(found, EGLContext):
             return found
-        told.append(f"{name} {found}")
-    why = "; ".join(told) or "EGL lists no device"
+        reasons.append(f"{name} {found}")
+    why = "; ".join(reasons) or "EGL lists no device"
     if device is None:
         raise UnsupportedError("egl_context()", why, _HINT)
     raise UnsupportedError(
@@ -211,7 +202,7 @@ def _try(egl: _EGL, display: int, wanted: tuple[bytes, bytes] | None) -> EGLCont
         return f"cannot be initialised (EGL error 0x{egl.eglGetError():04x})"
     if "EGL_KHR_surfaceless_context" not in egl.extensions(display):
         return "has no EGL_KHR_surfaceless_context"
-    with _Kept(egl):
+    with _kept(egl):
         egl.eglBindAPI(_OPENGL_API)
         handle = egl.eglCreateContext(display, None, None, (c_int * len(_ATTRIBUTES))(*_ATTRIBUTES))
         if not handle:
@@ -241,29 +232,21 @@ def _look(context: EGLContext, wanted: tuple[bytes, bytes] | None) -> str:
     return f"({gl.renderer}) is device {devices_text}, driver {uuid.UUID(bytes=driver)}"
 
 
-class _Kept:
+@contextlib.contextmanager
+def _kept(egl: _EGL) -> Iterator[None]:
     """Puts back what EGL had current in this thread."""
-
-    def __init__(self, egl: _EGL) -> None:
-        self._egl = egl
-
-    def __enter__(self) -> None:
-        egl = self._egl
-        if (other := current()) is not None and other.api != "EGL":
-            raise InvalidCallError(
-                f"a {other} is current in this thread, and EGL cannot take its place: call egl_context() before it is, "
-                "or in another thread"
-            )
-        self._before = (
-            egl.eglGetCurrentDisplay(),
-            egl.eglGetCurrentSurface(_DRAW),
-            egl.eglGetCurrentSurface(_READ),
-            egl.eglGetCurrentContext(),
+    if (other := current()) is not None and other.api != "EGL":
+        raise InvalidCallError(
+            f"a {other} is current in this thread, and EGL cannot take its place: call egl_context() before it is, "
+            "or in another thread"
         )
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._before[3]:
-            self._egl.eglMakeCurrent(*self._before)
+    surfaces = egl.eglGetCurrentSurface(_DRAW), egl.eglGetCurrentSurface(_READ)
+    before = egl.eglGetCurrentDisplay(), *surfaces, egl.eglGetCurrentContext()
+    try:
+        yield
+    finally:
+        if before[3]:
+            egl.eglMakeCurrent(*before)
 
 
 def current_display() -> int:
@@ -278,8 +261,7 @@ def with_context(display: int, handle: int, call: Any) -> bool:
     """
     egl = _EGL()
     try:
-        kept = _Kept(egl)
-        with kept:
+        with _kept(egl):
             if not egl.eglMakeCurrent(display, None, None, handle):
                 return False
             try:

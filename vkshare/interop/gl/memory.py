@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop.gl.context import GL
 from vkshare.interop.gl.formats import FORMATS
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.backends.base import ImageSpec, MemoryHandle
@@ -46,18 +47,15 @@ class SharedTexture:
         self.gl = gl
         self.memory = self.texture = self.framebuffer = 0
         self.framebuffer_status = 0
-        told = f"vkshare {os.getpid()}.{next(_numbers)}: {surface.width}x{surface.height} {surface.format}"
-        self._label = told.encode()
+        label = f"vkshare {os.getpid()}.{next(_numbers)}: {surface.width}x{surface.height} {surface.format}"
+        self._label = label.encode()
         check(gl, surface)
         gl.forget_errors()
-        try:
+        with on_error(self.delete):
             with surface._exported():  # hands the image over to other users
                 self._import(surface)
             self._make_texture(surface.spec)
             self._make_framebuffer()
-        except BaseException:
-            self.delete()
-            raise
 
     def is_here(self) -> bool:
         """Whether the context that is current is the one that has these objects."""

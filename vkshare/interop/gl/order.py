@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vkshare.errors import UnsupportedError
 from vkshare.interop.gl.context import GL, GLError
 from vkshare.util import fd_ops
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.semaphores import SharedSemaphore
@@ -132,11 +133,9 @@ class GPUOrder:
         fd = semaphore.export()
         kept = fd_ops.duplicate(fd)
         try:
-            gl.glImportSemaphoreFdEXT(self._names[-1], _HANDLE_TYPE_OPAQUE_FD, fd)
-            gl.check("glImportSemaphoreFdEXT")
-        except BaseException:
-            fd_ops.close_unless_driver_did(fd, kept)
-            raise
+            with on_error(lambda: fd_ops.close_unless_driver_did(fd, kept)):
+                gl.glImportSemaphoreFdEXT(self._names[-1], _HANDLE_TYPE_OPAQUE_FD, fd)
+                gl.check("glImportSemaphoreFdEXT")
         finally:
             fd_ops.close_all([kept])
 

@@ -17,13 +17,12 @@ from vkshare.interop.gl.formats import FORMATS, GLFormat
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
 from vkshare.interop.gl.view import GLBlock, GLView
 from vkshare.util import arguments
-from vkshare.util.closing import Scoped, destructor, warn_and_close
+from vkshare.util.closing import Closing, on_error
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.gl")
-_LARGEST_KEY = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def open(surface: Surface) -> GLSurface:
     return GLSurface(surface)
 
 
-class GLSurface(Scoped):
+class GLSurface(Closing):
     """A surface in one OpenGL context. Made by vkshare.interop.gl.open().
 
     Belongs to its context: access() and the views work in the thread where that is current. close() works anywhere.
@@ -81,11 +80,8 @@ class GLSurface(Scoped):
         self._shared: SharedTexture | None = None
         gl = contexts.GL(self._context)
         shared = SharedTexture(gl, surface)
-        try:
+        with on_error(shared.delete):
             self._order = order.choose(gl, surface)
-        except BaseException:
-            shared.delete()
-            raise
         self._shared = shared
 
     # ---- what it is -----------------------------------------------------------------------------------------------
@@ -174,9 +170,7 @@ class GLSurface(Scoped):
         AcquireTimeout, AbandonedError, ClosedError
             As Surface.acquire().
         """
-        acquire = arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        keys = acquire, arguments.integer("release", release, 0, _LARGEST_KEY)
-        return GLBlock(self, keys, arguments.timeout(timeout))
+        return GLBlock(self, arguments.keys(acquire, release), arguments.timeout(timeout))
 
     def within(self) -> GLBlock:
         """``with shared.within() as view:`` is OpenGL's block in a turn that the handle has already.
@@ -233,11 +227,6 @@ class GLSurface(Scoped):
             delete()
         elif not (self._context.api == "EGL" and egl.with_context(self._display, self._context.handle, delete)):
             _log.info("%s was closed while its %s was not current: its texture ends with that", self, self._context)
-
-    @destructor
-    def __del__(self) -> None:
-        if getattr(self, "_shared", None) is not None and self._pid == os.getpid():
-            warn_and_close(self)
 
     def __repr__(self) -> str:
         spec = self._surface.spec

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NoReturn
 
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
-from vkshare.util.closing import Closing
+from vkshare.util.closing import FlagClosing
 from vkshare.vsync.sources.run import Blank, LossCallback, Run, TickCallback
 
 _log = logging.getLogger("vkshare.vsync")
@@ -32,7 +32,7 @@ class SourceStatistics:
     is_lost: bool
 
 
-class VsyncSource(Closing, ABC):
+class VsyncSource(FlagClosing, ABC):
     """A source of a display's ticks. Every method is thread-safe.
 
     A source reports only ticks with a measured time: it fills no gaps (V2). It keeps waiting
@@ -48,7 +48,7 @@ class VsyncSource(Closing, ABC):
         self._changed = threading.Condition()  # guards the attributes below
         self._run: Run | None = None  # the latest
         self._error: Exception | None = None
-        self._is_closed = self._is_released = False
+        self._closed = self._is_released = False
         self._pid = os.getpid()
         self._reported_interval = interval
         self._measured_interval: Fraction | None = None
@@ -74,11 +74,6 @@ class VsyncSource(Closing, ABC):
     def is_lost(self) -> bool:
         """Whether its window, device or server is gone for good."""
         return self._error is not None
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether close() was called."""
-        return self._is_closed
 
     def statistics(self) -> SourceStatistics:
         """A snapshot of the counters."""
@@ -158,22 +153,19 @@ class VsyncSource(Closing, ABC):
     def close(self) -> None:
         """Stops it, and frees its resources. Idempotent; also for a lost source."""
         if self._pid != os.getpid():  # its resources are the parent's
-            self._is_closed = True
+            self._closed = True
             return
         with self._changed:
-            self._is_closed = True  # before stop(), so that no thread can start it again
+            self._closed = True  # before stop(), so that no thread can start it again
         self.stop()
         with self._changed:
             is_mine, self._is_released = not self._is_released, True
         if is_mine:
             self._release()
 
-    def _is_lost(self) -> bool:
-        return not self._is_closed and self._pid == os.getpid()
-
     def __repr__(self) -> str:
         lost = "lost" if self.is_lost else "running" if self.is_running else "stopped"
-        return f"<vkshare.vsync.{type(self).__name__} {self._where()}, {'closed' if self._is_closed else lost}>"
+        return f"<vkshare.vsync.{type(self).__name__} {self._where()}, {'closed' if self._closed else lost}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: other processes get ticks over a VsyncBridge")
@@ -206,7 +198,7 @@ class VsyncSource(Closing, ABC):
             self._ignored += 1
 
     def _check(self) -> None:
-        if self._is_closed:
+        if self._closed:
             raise ClosedError(f"{self!r} was closed; open another")
         if self._error is not None:
             raise self._error.with_traceback(None)

@@ -77,10 +77,6 @@ def parse_controller(reply: bytes) -> tuple[Area, int]:
 
 def _area(x: X11Connection, window_id: int) -> tuple[Area, int]:
     """Returns the window's area, and its root window."""
-    with x.use():
-        geometry = x.core.GetGeometry(window_id)
-    root, width, height = struct.unpack_from("=I4xHH", x.reply(geometry), 8)
-    with x.use():
-        place = x.core.TranslateCoordinates(window_id, root, 0, 0)
-    left, top = struct.unpack_from("=hh", x.reply(place), 12)
+    root, width, height = struct.unpack_from("=I4xHH", x.ask(x.core.GetGeometry, window_id), 8)
+    left, top = struct.unpack_from("=hh", x.ask(x.core.TranslateCoordinates, window_id, root, 0, 0), 12)
     return Area(left, top, width, height), root

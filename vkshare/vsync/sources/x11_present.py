@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import SurfaceLostError, UnsupportedError
 from vkshare.util import arguments
+from vkshare.util.closing import on_error
 from vkshare.vsync.sources import randr
 from vkshare.vsync.sources.base import VsyncSource
 from vkshare.vsync.sources.run import Blank, Run
@@ -115,7 +116,7 @@ class X11PresentSource(VsyncSource):
             if display_name is not None:
                 raise
             raise UnsupportedError(KIND, str(error), "see DISPLAY") from None
-        try:
+        with on_error(self._x.close):
             opcode = _open_present(self._x)
             self.window_id = window_id or int(self._x.setup.roots[self._x.screen].root)
             self._requests = MscRequests(self._send(opcode), opcode, self.window_id)
@@ -124,9 +125,6 @@ class X11PresentSource(VsyncSource):
                 interval = randr.interval_of(self._x, self.window_id)
             except XError as error:
                 raise SurfaceLostError(f"there is no window 0x{self.window_id:x}: {error}") from None
-        except BaseException:
-            self._x.close()
-            raise
         super().__init__(interval)
 
     def _select_events(self) -> None:
