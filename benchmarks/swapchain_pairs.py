@@ -93,7 +93,7 @@ def headless(device: Device, size: Size, plan: Plan, *, present_fences: bool) ->
         ours = stack.enter_context(device.create_swapchain(vkshare.Headless(*size), present_fences=present_fences))
         theirs = pypi = None
         with _or_note(plan):
-            gpu = stack.enter_context(CDevice.open(device, present_fences=present_fences))
+            gpu = stack.enter_context(CDevice.open(device))
             theirs, pypi = (
                 stack.enter_context(_like(ours, gpu, size, kind=kind, present_fences=present_fences)) for _ in range(2)
             )
@@ -112,7 +112,7 @@ def windows(device: Device, size: Size, plan: Plan, *, present_fences: bool, ser
         theirs = pypi = None
         c_window = _glfw_window(stack, size)
         with _or_note(plan):
-            gpu = stack.enter_context(CDevice.open(device, present_fences=present_fences))
+            gpu = stack.enter_context(CDevice.open(device))
 
             def make(window: Any) -> CSwapchain:
                 surface = _glfw_surface(gpu, window)

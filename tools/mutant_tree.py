@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from results import ROOT
-from test_jobs import driver_environment, our_environment
+from test_jobs import driver_environment, our_environment, pytest_environment, venv_path
 
 if TYPE_CHECKING:
     from mutants import Mutant
@@ -72,7 +72,7 @@ class Tree:
         self._unbroken: dict[str, str] = {}  # build -> digest of its binaries
         self._touched: set[str] = set()  # files that a mutant changed
         self._environment = our_environment() | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            **venv_path(),
             "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
             "COLUMNS": "300",  # or pytest cuts off what a test said
             "VKSHARE_VALIDATION": "1",
@@ -203,11 +203,7 @@ class Tree:
 
     def pytest(self, driver: str, arguments: list[str]) -> tuple[int, str]:
         """Run pytest on a driver."""
-        environment = (driver_environment(driver) or {}) | {
-            "VKSHARE_TEST_DRIVER": driver,
-            "VKSHARE_BACKEND": "cpu" if driver == "cpu" else "vulkan",
-            "VKSHARE_FULL": "1",
-        }
+        environment = (driver_environment(driver) or {}) | pytest_environment(driver) | {"VKSHARE_FULL": "1"}
         # Verbose names the test that was running when all ended; the thread ends one that hears no signals.
         options = ["-v", "--tb=short", "-p", "no:cacheprovider", "--timeout=40", "--timeout-method=thread"]
         return self.run([str(self._python), "-m", "pytest", *options, *arguments], environment)

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from results import ROOT
+
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.trace_runs import Row, Trace, command  # noqa: E402
+from support.trace_runs import Row, Trace, command
 
 OUTPUT = ROOT / "docs" / "images"
 RATE = "60"  # Hz of the X server's vertical blanks

@@ -21,18 +21,12 @@
     } while (0)
 
 #define INSTANCE_FUNCTIONS(X)                                                                                          \
-    X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices)                                                                                        \
-    X(CreateDevice)                                                                                                    \
     X(CreateHeadlessSurfaceEXT)                                                                                        \
     X(DestroySurfaceKHR)                                                                                               \
     X(GetPhysicalDeviceSurfaceSupportKHR)                                                                              \
-    X(GetPhysicalDeviceSurfaceCapabilitiesKHR)                                                                         \
-    X(GetDeviceProcAddr)
+    X(GetPhysicalDeviceSurfaceCapabilitiesKHR)
 
 #define DEVICE_FUNCTIONS(X)                                                                                            \
-    X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue)                                                                                                  \
     X(DeviceWaitIdle)                                                                                                  \
     X(CreateSwapchainKHR)                                                                                              \
     X(DestroySwapchainKHR)                                                                                             \
@@ -64,9 +58,9 @@
     X(CmdEndRendering)                                                                                                 \
     X(CmdClearColorImage)
 
-/* A device with one queue. */
+/* A device with one queue; the caller's. */
 typedef struct gpu {
-    VkInstance instance; /* NULL: an adopted device, which has no surfaces */
+    VkInstance instance; /* NULL: there are no surfaces */
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;

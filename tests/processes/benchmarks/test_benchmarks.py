@@ -221,7 +221,7 @@ def test_the_swapchain_in_c_runs_on_a_real_driver(kind: str, vulkan_device: vksh
         pytest.skip("the driver has no VK_EXT_swapchain_maintenance1")
     which = c_swapchain.RING if kind == "ring" else c_swapchain.HEADLESS
     with (
-        CDevice.open(vulkan_device, present_fences=fences) as gpu,
+        CDevice.open(vulkan_device) as gpu,
         gpu.swapchain((64, 64), kind=which, vk_format=44, images=3, present_fences=fences) as chain,
     ):
         assert chain.frames(20) > 0
