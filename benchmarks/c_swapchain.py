@@ -138,12 +138,9 @@ class CSwapchain(Scoped):
         `kept`: the old ones are destroyed when there are so many, not before; not on a ring.
         """
         flat = (ctypes.c_uint32 * (2 * len(sizes)))(*(edge for size in sizes for edge in size))
-        parameters = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_long)
-        if kept:
-            keeping = _function("time_resizes_keeping", *parameters, ctypes.c_uint32)
-            return lambda n: _checked(keeping(self._pointer, flat, len(sizes), n, kept))
+        parameters = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_long, ctypes.c_uint32)
         resize = _function("time_resizes", *parameters)
-        return lambda n: _checked(resize(self._pointer, flat, len(sizes), n))
+        return lambda n: _checked(resize(self._pointer, flat, len(sizes), n, kept))
 
     def wait(self) -> None:
         """Until nothing runs."""

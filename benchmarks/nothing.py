@@ -22,7 +22,7 @@ class NothingDriver:
     """The driver's library, and C's own loops over it. ``open()`` gives a Device like any other that draws nothing."""
 
     def __init__(self) -> None:
-        library = compiler.library("driver.c", "driver_present.c", "calls.c")
+        library = compiler.library("driver.c", "calls.c")
         u64, long, pointer = ctypes.c_uint64, ctypes.c_long, ctypes.c_void_p
         self._get = compiler.function(library, "driver_get_proc_addr", u64, ctypes.c_char_p, returns=pointer)
         self._semaphore = compiler.function(library, "driver_semaphore", returns=u64)

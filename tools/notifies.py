@@ -90,9 +90,6 @@ class Picture:
         ends = [arrow.end for arrow in self.arrows]
         return max([*ends, *(bar.end for bar in self.bars if bar.is_step)])
 
-    def lane(self, process: str, thread: str) -> int:
-        return next(i for i, lane in enumerate(self.lanes) if (lane.process, lane.thread) == (process, thread))
-
 
 # ---- the trace ---------------------------------------------------------------------------------------------------
 

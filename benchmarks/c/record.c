@@ -12,23 +12,13 @@
 #define FLOATS 10u /* x y z w, r g b a, u v */
 #define PATIENCE UINT64_C(10000000000)
 
+/* clang-format off */
 #define FUNCTIONS(X)                                                                                                   \
-    X(CreateCommandPool)                                                                                               \
-    X(DestroyCommandPool)                                                                                              \
-    X(AllocateCommandBuffers)                                                                                          \
-    X(BeginCommandBuffer)                                                                                              \
-    X(EndCommandBuffer)                                                                                                \
-    X(CmdPipelineBarrier2)                                                                                             \
-    X(CmdBeginRendering)                                                                                               \
-    X(CmdEndRendering)                                                                                                 \
-    X(CmdSetViewport)                                                                                                  \
-    X(CmdSetScissor)                                                                                                   \
-    X(CmdBindPipeline)                                                                                                 \
-    X(CmdBindVertexBuffers)                                                                                            \
-    X(CmdDraw)                                                                                                         \
-    X(QueueSubmit2)                                                                                                    \
-    X(GetSemaphoreCounterValue)                                                                                        \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)     \
+    X(CmdPipelineBarrier2) X(CmdBeginRendering) X(CmdEndRendering) X(CmdSetViewport) X(CmdSetScissor)                  \
+    X(CmdBindPipeline) X(CmdBindVertexBuffers) X(CmdDraw) X(QueueSubmit2) X(GetSemaphoreCounterValue)                  \
     X(WaitSemaphores)
+/* clang-format on */
 
 /* Everything but the command pool is the caller's. */
 typedef struct target {

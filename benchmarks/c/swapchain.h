@@ -20,43 +20,19 @@
             return tried;                                                                                              \
     } while (0)
 
+/* clang-format off */
 #define INSTANCE_FUNCTIONS(X)                                                                                          \
-    X(CreateHeadlessSurfaceEXT)                                                                                        \
-    X(DestroySurfaceKHR)                                                                                               \
-    X(GetPhysicalDeviceSurfaceSupportKHR)                                                                              \
+    X(CreateHeadlessSurfaceEXT) X(DestroySurfaceKHR) X(GetPhysicalDeviceSurfaceSupportKHR)                             \
     X(GetPhysicalDeviceSurfaceCapabilitiesKHR)
 
 #define DEVICE_FUNCTIONS(X)                                                                                            \
-    X(DeviceWaitIdle)                                                                                                  \
-    X(CreateSwapchainKHR)                                                                                              \
-    X(DestroySwapchainKHR)                                                                                             \
-    X(GetSwapchainImagesKHR)                                                                                           \
-    X(AcquireNextImageKHR)                                                                                             \
-    X(QueuePresentKHR)                                                                                                 \
-    X(QueueSubmit2)                                                                                                    \
-    X(CreateImage)                                                                                                     \
-    X(DestroyImage)                                                                                                    \
-    X(GetImageMemoryRequirements)                                                                                      \
-    X(AllocateMemory)                                                                                                  \
-    X(FreeMemory)                                                                                                      \
-    X(BindImageMemory)                                                                                                 \
-    X(CreateImageView)                                                                                                 \
-    X(DestroyImageView)                                                                                                \
-    X(CreateSemaphore)                                                                                                 \
-    X(DestroySemaphore)                                                                                                \
-    X(CreateFence)                                                                                                     \
-    X(DestroyFence)                                                                                                    \
-    X(WaitForFences)                                                                                                   \
-    X(ResetFences)                                                                                                     \
-    X(CreateCommandPool)                                                                                               \
-    X(DestroyCommandPool)                                                                                              \
-    X(AllocateCommandBuffers)                                                                                          \
-    X(BeginCommandBuffer)                                                                                              \
-    X(EndCommandBuffer)                                                                                                \
-    X(CmdPipelineBarrier2)                                                                                             \
-    X(CmdBeginRendering)                                                                                               \
-    X(CmdEndRendering)                                                                                                 \
-    X(CmdClearColorImage)
+    X(DeviceWaitIdle) X(CreateSwapchainKHR) X(DestroySwapchainKHR) X(GetSwapchainImagesKHR) X(AcquireNextImageKHR)     \
+    X(QueuePresentKHR) X(QueueSubmit2) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory)  \
+    X(FreeMemory) X(BindImageMemory) X(CreateImageView) X(DestroyImageView) X(CreateSemaphore) X(DestroySemaphore)     \
+    X(CreateFence) X(DestroyFence) X(WaitForFences) X(ResetFences) X(CreateCommandPool) X(DestroyCommandPool)          \
+    X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdBeginRendering)    \
+    X(CmdEndRendering) X(CmdClearColorImage)
+/* clang-format on */
 
 /* A device with one queue; the caller's. */
 typedef struct gpu {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import sys
@@ -68,3 +69,11 @@ def _size(text: str) -> tuple[int, int]:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, e.g. 1280x720")
     return int(found[1]), int(found[2])
+
+
+def seconds(text: str, *, most: float, allowed: str) -> float:
+    """For argparse; `allowed`: which numbers, in words."""
+    with contextlib.suppress(ValueError):
+        if 0 < (value := float(text)) <= most:
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds {allowed}")

@@ -10,9 +10,10 @@ import math
 import sys
 import time
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vkshare.cli.demo_arguments import add_common_arguments
+from vkshare.cli.demo_arguments import add_common_arguments, options_of, seconds
 
 if TYPE_CHECKING:
     from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
@@ -45,8 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="thread",
         help="what a client that renders in the server has there (default: thread)",
     )
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="end by itself after so long")
-    parser.add_argument("--statistics", type=_seconds, metavar="S", help="a line of statistics each so often")
+    parser.add_argument(
+        "--seconds",
+        type=partial(seconds, most=_LONGEST, allowed="above 0"),
+        metavar="S",
+        help="end by itself after so long",
+    )
+    parser.add_argument(
+        "--statistics",
+        type=partial(seconds, most=_LONGEST, allowed="above 0"),
+        metavar="S",
+        help="a line of statistics each so often",
+    )
     parser.add_argument("--json", action="store_true", help="statistics as JSON at the end, and each line of them too")
 
 
@@ -63,9 +74,7 @@ def run(args: argparse.Namespace) -> int:
         with Signals() as signals, WindowHost(_options(args)) as host:
             _serve(args, host, signals)
         return 0
-    except NoDisplay as error:
-        return _failed(f"{error}", 2)
-    except (ValueError, OSError) as error:
+    except (NoDisplay, ValueError, OSError) as error:
         return _failed(str(error), 2)
     except VkshareError as error:
         return _failed(str(error), 1)
@@ -76,25 +85,13 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> WindowHostOptions:
     from vkshare.compositor.window_host import WindowHostOptions
 
-    if args.output is not None:
-        from vkshare.demos import pictures
-
-        pictures.check_writable(args.output)
+    options = options_of(args)
+    can_capture = options.pop("output") is not None
     width, height = args.size
     if not (1 <= width <= 1 << 14 and 1 <= height <= 1 << 14):
         raise ValueError(f"size is {width}x{height}; allowed is 1x1 to 16384x16384")
-    return WindowHostOptions(
-        width=width,
-        height=height,
-        title="vkshare",
-        path=args.path,
-        is_headless=args.headless,
-        rate=args.rate,
-        isolation=args.isolation,
-        backend=args.backend,
-        adapter=args.adapter,
-        can_capture=args.output is not None,
-    )
+    more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
+    return WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
 
 
 def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None:
@@ -165,13 +162,3 @@ def _rate(text: str) -> Fraction:
     if not Fraction(1, 100) <= rate <= 1000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of Hz from 0.01 to 1000, e.g. 60 or 60000/1001")
     return rate
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= _LONGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value

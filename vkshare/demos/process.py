@@ -26,7 +26,9 @@ def end_with_parent(parent: int) -> None:
 
 def packed(*arguments: Any) -> str:
     """For the command line of a process, as JSON; arguments() has them there."""
-    return json.dumps([asdict(each) if is_dataclass(each) and not isinstance(each, type) else each for each in arguments])
+    return json.dumps(
+        [asdict(each) if is_dataclass(each) and not isinstance(each, type) else each for each in arguments]
+    )
 
 
 def arguments(*types: type) -> tuple[Any, ...]:
