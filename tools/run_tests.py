@@ -27,15 +27,15 @@ from test_jobs import Job, all_jobs, our_environment
 _running: set[subprocess.Popen[bytes]] = set()
 
 
-def run_command(command: list[str], job: Job, log: Path, limit: float) -> int:
-    """Run one command of a job in a process group of its own; 124 when it ran past its limit, as timeout(1) has it."""
+def run_command(command: list[str], environment: dict[str, str], log: Path, limit: float, folder: Path) -> int:
+    """Run a command in a process group of its own; 124 when it ran past its limit, as timeout(1) has it."""
     with log.open("ab") as out:
         out.write(f"$ {' '.join(command)}\n".encode())
         out.flush()
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
-            env=our_environment() | job.environment,
+            cwd=folder,
+            env=our_environment() | environment,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -75,7 +75,7 @@ def run_job(job: Job, required: set[str], limit: float) -> Results:
     print(f"{job.name:28} started", flush=True)
     status = 0
     for command in job.commands:
-        status = run_command(command, job, log, limit - (time.monotonic() - started))
+        status = run_command(command, job.environment, log, limit - (time.monotonic() - started), ROOT)
         if status not in job.accepts:
             break
     results = job.collect() or results

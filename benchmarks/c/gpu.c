@@ -3,7 +3,7 @@
 
 #include "swapchain.h"
 
-/* Wraps a device that the caller owns, with a queue that nobody else uses. `instance` is NULL for driver.c's. NULL: the
+/* Wraps a device that the caller owns, with a queue of its own. `instance` is NULL for driver.c's. NULL: the
  * driver lacks functions. */
 gpu *gpu_over(PFN_vkGetInstanceProcAddr of_instance, VkInstance instance, VkPhysicalDevice physical,
               PFN_vkGetDeviceProcAddr of_device, VkDevice device, VkQueue queue, uint32_t family)

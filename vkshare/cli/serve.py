@@ -46,18 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="thread",
         help="what a client that renders in the server has there (default: thread)",
     )
-    parser.add_argument(
-        "--seconds",
-        type=partial(seconds, most=_LONGEST, allowed="above 0"),
-        metavar="S",
-        help="end by itself after so long",
-    )
-    parser.add_argument(
-        "--statistics",
-        type=partial(seconds, most=_LONGEST, allowed="above 0"),
-        metavar="S",
-        help="a line of statistics each so often",
-    )
+    for_so_long = partial(seconds, most=_LONGEST, allowed="above 0")
+    parser.add_argument("--seconds", type=for_so_long, metavar="S", help="end by itself after so long")
+    parser.add_argument("--statistics", type=for_so_long, metavar="S", help="a line of statistics each so often")
     parser.add_argument("--json", action="store_true", help="statistics as JSON at the end, and each line of them too")
 
 
@@ -84,12 +75,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> WindowHostOptions:
     from vkshare.compositor.window_host import WindowHostOptions
+    from vkshare.demos.options import StageOptions
 
     options = options_of(args)
+    StageOptions(**options)  # checks the size
     can_capture = options.pop("output") is not None
-    width, height = args.size
-    if not (1 <= width <= 1 << 14 and 1 <= height <= 1 << 14):
-        raise ValueError(f"size is {width}x{height}; allowed is 1x1 to 16384x16384")
     more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
     return WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
 
@@ -104,16 +94,12 @@ def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None
         print(json.dumps({"path": str(host.server.path)}), flush=True)
     start = time.monotonic()
     told = 0
-    while not (signals.came or host.has_ended):
-        now = time.monotonic() - start
-        if args.seconds is not None and now >= args.seconds:
-            break
-        if args.statistics is not None and now >= (told + 1) * args.statistics:
-            told = math.floor(now / args.statistics)
+    end, every = (math.inf if given is None else given for given in (args.seconds, args.statistics))
+    while not (signals.came or host.has_ended) and (now := time.monotonic() - start) < end:
+        if now >= (told + 1) * every:
+            told = math.floor(now / every)
             _tell(host, now, args.json)
-        due = [math.inf if args.seconds is None else args.seconds]
-        due += [] if args.statistics is None else [(told + 1) * args.statistics]
-        host.turn(min(min(due) - now, 1.0), signals)
+        host.turn(min(end - now, (told + 1) * every - now, 1.0), signals)
     if args.output is not None:
         _save(host, args.output)
     _tell(host, time.monotonic() - start, args.json)

@@ -47,7 +47,7 @@ class Ink(Protocol):
 
 
 class PillowInk:
-    """What is round is drawn by masks."""
+    """Round shapes are drawn as masks: Pillow does not smooth edges."""
 
     format = "rgba8unorm"
     alpha = "straight"

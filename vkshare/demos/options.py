@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from vkshare.demos import layout
@@ -48,9 +48,24 @@ class Options(StageOptions):
     force_copy: bool = False
 
 
+class Result:
+    """A report on a run, to be derived from by dataclasses."""
+
+    __slots__ = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Everything was as it must be."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "ok": self.is_good}  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What one process of the shared demo is started with."""
+    """The place of one process of the shared demo, and what it inherits."""
 
     party: int
     stamps: int  # a file descriptor
