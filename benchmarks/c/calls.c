@@ -16,21 +16,31 @@
     }                                                                                                                  \
     return seconds() - start;
 
-static inline VkResult submit_signals(PFN_vkQueueSubmit2 submit, VkQueue queue, VkCommandBuffer buffer,
-                                      const VkSemaphore *semaphores, uint32_t n, uint64_t value)
-{
-    VkSemaphoreSubmitInfo signals[4];
-    for (uint32_t s = 0; s < n; s++)
-        signals[s] = semaphore_info(semaphores[s], value, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT);
-    return submit_one(submit, queue, buffer, 0, NULL, n, signals, 0);
-}
-
 /* One command buffer; `n_signals` semaphores are signalled with first, first + 1, ... A negative result: the VkResult
  * of a failed call. */
 double time_submits(PFN_vkQueueSubmit2 submit, VkQueue queue, VkCommandBuffer buffer, const VkSemaphore *semaphores,
                     uint32_t n_signals, uint64_t first, long n)
 {
-    TIMED(n, submit_signals(submit, queue, buffer, semaphores, n_signals, first + (uint64_t)i))
+    double start = seconds();
+    for (long i = 0; i < n; i++) {
+        VkSemaphoreSubmitInfo signals[4];
+        for (uint32_t s = 0; s < n_signals; s++)
+            signals[s] = (VkSemaphoreSubmitInfo){
+                VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, semaphores[s], first + (uint64_t)i,
+                VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
+        VkCommandBufferSubmitInfo commands = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL, buffer, 0};
+        VkSubmitInfo2 info = {
+            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
+            .commandBufferInfoCount = 1,
+            .pCommandBufferInfos = &commands,
+            .signalSemaphoreInfoCount = n_signals,
+            .pSignalSemaphoreInfos = signals,
+        };
+        VkResult result = submit(queue, 1, &info, 0);
+        if (result != VK_SUCCESS)
+            return result;
+    }
+    return seconds() - start;
 }
 
 double time_values(PFN_vkGetSemaphoreCounterValue get, VkDevice device, VkSemaphore semaphore, long n)
