@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks import compiler
@@ -19,8 +19,6 @@ WINDOW, HEADLESS, RING = range(3)  # chain_kind of c/swapchain.h
 _IMAGES, _FLIGHTS = 16, 4
 _TIMED_OUT = -2147483647
 _TRIALS, _TRIAL = 5, 20  # of so many frames
-_SURFACES = ("VK_KHR_surface", "VK_EXT_headless_surface", "VK_KHR_xcb_surface", "VK_KHR_xlib_surface")
-_FENCES = ("VK_KHR_get_surface_capabilities2", "VK_EXT_surface_maintenance1")
 
 
 class VulkanFailed(Exception):
@@ -39,49 +37,35 @@ class ChainHandles(ctypes.Structure):
 
 
 class CDevice(Scoped):
-    """A VkDevice with one queue, made by C. Close what was made on it first. NoCompiler, VulkanFailed."""
+    """A VkDevice with one queue, driven by C. Close what was made on it first. NoCompiler, VulkanFailed."""
 
-    def __init__(self, pointer: int) -> None:
-        self._library = _library()
-        self._pointer = pointer
-        self.instance: int = _function("gpu_instance", ctypes.c_void_p, returns=ctypes.c_uint64)(pointer)
+    def __init__(self, pointer: int, instance: int = 0, owner: Device | None = None) -> None:
+        self._pointer, self.instance, self._owner = pointer, instance, owner
 
     @classmethod
-    def open(cls, device: Device, *, present_fences: bool = False) -> Self:
-        """On the same physical device and queue family as that one, with an instance of its own and without layers."""
+    def open(cls, device: Device) -> Self:
+        """On the same adapter, a device and a queue of its own, without layers: vkshare makes them, and leaves them."""
         import vulkan
 
+        import vkshare
         from vkshare.backends.vulkan.api import address
 
-        has = extensions(device)
-        of_instance = _strings(name for name in (*_SURFACES, *(_FENCES if present_fences else ())) if name in has)
-        of_device = _strings(["VK_KHR_swapchain"] + (["VK_EXT_swapchain_maintenance1"] if present_fences else []))
-        pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
-        parameters = (pointer, u32, u32, pointer, u32, pointer, u32, ctypes.c_int, pointer)
-        result = ctypes.c_int32()
-        made = _function("gpu_open", *parameters, returns=pointer)(
-            address(vulkan.lib.vkGetInstanceProcAddr),
-            device.adapter.index,
-            device._backend.context.queue_family,  # type: ignore[attr-defined]
-            of_instance,
-            len(of_instance),
-            of_device,
-            len(of_device),
-            present_fences,
-            ctypes.addressof(result),
-        )
-        if not made:
-            raise VulkanFailed(f"a device in C on {device.adapter.name}: VkResult {result.value}")
-        return cls(made)
+        owner = vkshare.open(device.adapter, validation=False, name="C")
+        backend: Any = owner._backend
+        context = backend.context
+        instance, physical = address(context.instance), address(context.physical.handle)
+        of_instance, of_device = vulkan.lib.vkGetInstanceProcAddr, backend.native_handles()["get_device_proc_addr"]
+        made = of_device, address(context.device), address(context.queue), context.queue_family
+        try:
+            return cls(_over(address(of_instance), instance, physical, *made), instance, owner)
+        except BaseException:
+            owner.close()
+            raise
 
     @classmethod
     def over(cls, get_device_proc_addr: int, device: int, queue: int) -> Self:
         """Wrap a device of the no-op driver, which the caller owns."""
-        pointer = ctypes.c_void_p
-        made = _function("gpu_over", pointer, pointer, pointer, returns=pointer)(get_device_proc_addr, device, queue)
-        if not made:
-            raise VulkanFailed("a device in C: the driver lacks functions")
-        return cls(made)
+        return cls(_over(0, 0, 0, get_device_proc_addr, device, queue, 0))
 
     def swapchain(
         self,
@@ -98,17 +82,8 @@ class CDevice(Scoped):
         pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
         parameters = (pointer, u32, ctypes.c_uint64, u32, u32, u32, u32, u32, ctypes.c_int, pointer)
         result = ctypes.c_int32()
-        made = _function("chain_open", *parameters, returns=pointer)(
-            self._pointer,
-            kind,
-            surface,
-            *size,
-            vk_format,
-            images,
-            flights,
-            present_fences,
-            ctypes.addressof(result),
-        )
+        how = kind, surface, *size, vk_format, images, flights, present_fences
+        made = _function("chain_open", *parameters, returns=pointer)(self._pointer, *how, ctypes.addressof(result))
         if not made:
             raise VulkanFailed(f"a swapchain in C: VkResult {result.value}")
         return CSwapchain(made)
@@ -118,13 +93,22 @@ class CDevice(Scoped):
         pointer, self._pointer = self._pointer, 0
         if pointer:
             _function("gpu_close", ctypes.c_void_p, returns=None)(pointer)
+        if self._owner is not None:
+            self._owner.close()
+
+
+def _over(*handles: int) -> int:
+    pointer = ctypes.c_void_p
+    made: int | None = _function("gpu_over", *(pointer,) * 6, ctypes.c_uint32, returns=pointer)(*handles)
+    if not made:
+        raise VulkanFailed("a device in C: the driver lacks functions")
+    return made
 
 
 class CSwapchain(Scoped):
     """A swapchain, made and driven by C."""
 
     def __init__(self, pointer: int) -> None:
-        self._library = _library()
         self._pointer = pointer
         self._time_frames = _function("time_frames", ctypes.c_void_p, ctypes.c_long)
         self._wait = _function("chain_wait", ctypes.c_void_p, returns=ctypes.c_int32)
@@ -154,12 +138,9 @@ class CSwapchain(Scoped):
         `kept`: the old ones are destroyed when there are so many, not before; not on a ring.
         """
         flat = (ctypes.c_uint32 * (2 * len(sizes)))(*(edge for size in sizes for edge in size))
-        parameters = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_long)
-        if kept:
-            keeping = _function("time_resizes_keeping", *parameters, ctypes.c_uint32)
-            return lambda n: _checked(keeping(self._pointer, flat, len(sizes), n, kept))
+        parameters = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_long, ctypes.c_uint32)
         resize = _function("time_resizes", *parameters)
-        return lambda n: _checked(resize(self._pointer, flat, len(sizes), n))
+        return lambda n: _checked(resize(self._pointer, flat, len(sizes), n, kept))
 
     def wait(self) -> None:
         """Until nothing runs."""
@@ -188,17 +169,9 @@ def extensions(device: Device) -> frozenset[str]:
     return frozenset(context.physical.extensions) | {text(each.extensionName) for each in found}
 
 
-def _library() -> ctypes.CDLL:
-    return compiler.library("gpu.c", "chain.c", "swapchain.c", "resize.c")
-
-
 def _function(name: str, *parameters: type, returns: type | None = ctypes.c_double) -> Callable[..., Any]:
-    return compiler.function(_library(), name, *parameters, returns=returns)
-
-
-def _strings(names: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
-    encoded = [name.encode() for name in names]
-    return (ctypes.c_char_p * len(encoded))(*encoded)
+    library = compiler.library("gpu.c", "chain.c", "swapchain.c", "resize.c")
+    return compiler.function(library, name, *parameters, returns=returns)
 
 
 def _checked(seconds: float) -> float:

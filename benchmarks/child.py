@@ -1,50 +1,85 @@
-"""A function that runs in a process of its own: with another environment, or nothing else in its memory."""
+"""Functions that run in processes of their own: with another environment, or nothing else in their memory."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+_SPAWN = multiprocessing.get_context("spawn")
 
 
 class ChildFailed(Exception):
     """The process ended, or raised; its text."""
 
 
-def call(module: str, function: str, *arguments: Any, environment: Mapping[str, str] | None = None) -> Any:
-    """Call ``module.function(*arguments)`` in a new process, which inherits no memory. Raises ChildFailed."""
-    context = multiprocessing.get_context("spawn")
-    link, theirs = context.Pipe()
-    process = context.Process(
-        target=_run,
-        args=(theirs, module, function, arguments, dict(environment or {})),
-        name="benchmark",
-        daemon=True,
-    )
+class Child(NamedTuple):
+    """A process, and our end of the pipe to it."""
+
+    pipe: Connection
+    process: BaseProcess
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid or 0
+
+    def heard(self, patience: float | None = None) -> Any:
+        """Return the process's next message. Raises ChildFailed, also where it says nothing for `patience` seconds."""
+        try:
+            if not self.pipe.poll(patience):
+                raise ChildFailed(f"a process of the benchmark said nothing for {patience:g} s")
+            value = self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            raise ChildFailed(f"the process ended by itself, with status {self.process.exitcode}") from None
+        if isinstance(value, ChildFailed):
+            raise value
+        return value
+
+
+@contextlib.contextmanager
+def started(target: Callable[..., None], *arguments: Any, patience: float = 5.0) -> Iterator[Child]:
+    """Run ``target(pipe, *arguments)`` in a new process, which inherits no memory.
+
+    After the block the pipe is closed, for the process an EOFError; it is killed when `patience` seconds are over.
+    """
+    here, there = _SPAWN.Pipe()
+    process = _SPAWN.Process(target=_run, args=(there, target, arguments), name="benchmark", daemon=True)
     process.start()
-    theirs.close()
+    there.close()
     try:
-        outcome, value = link.recv()
-    except EOFError:
-        process.join()
-        raise ChildFailed(f"the process ended by itself, with status {process.exitcode}") from None
+        yield Child(here, process)
     finally:
-        link.close()
-        process.join(5)
+        here.close()
+        process.join(patience)
         if process.is_alive():
             process.kill()
             process.join()
-    if outcome == "raised":
-        raise ChildFailed(value)
-    return value
 
 
-def _run(link: Connection, module: str, function: str, arguments: tuple[Any, ...], environment: dict[str, str]) -> None:
+def _run(pipe: Connection, target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
+        try:
+            target(pipe, *arguments)
+        except Exception as error:
+            if isinstance(error, EOFError):
+                raise
+            pipe.send(ChildFailed(f"{type(error).__name__}: {error}"))
+
+
+def call(module: str, function: str, *arguments: Any, environment: Mapping[str, str] | None = None) -> Any:
+    """Call ``module.function(*arguments)`` in a new process. Raises ChildFailed."""
+    with started(_call, module, function, arguments, dict(environment or {})) as child:
+        return child.heard()
+
+
+def _call(
+    pipe: Connection, module: str, function: str, arguments: tuple[Any, ...], environment: dict[str, str]
+) -> None:
     os.environ.update(environment)
-    try:
-        link.send(("returned", getattr(importlib.import_module(module), function)(*arguments)))
-    except Exception as error:
-        link.send(("raised", f"{type(error).__name__}: {error}"))
+    pipe.send(getattr(importlib.import_module(module), function)(*arguments))

@@ -7,7 +7,8 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,13 @@ from benchmarks.compositor_scene import (
     pictures,
     seen_pixels,
 )
-from benchmarks.measure import Contender, Spread, repeated, take_turns
-from benchmarks.placement import Placement, alone, placed
+from benchmarks.measure import Spread, Timed, repeated, take_turns
+from benchmarks.placement import Placement, alone
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row, ratio_row
+from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row, row, spreads
 from vkshare.compositor.scene import Placement as Window
 from vkshare.compositor.scene import Scene, Tween
+from vkshare.util.closing import Scoped
 
 _TURN = 30e-3  # seconds
 _MUST = Must(1.2)
@@ -47,10 +49,9 @@ def run(plan: Plan) -> list[Row]:
     rows: list[Row] = []
     for opaque in (False, True):
         windows = pictures(opaque=opaque)
-        for place in alone(plan.pinned_only):
+        for place in alone(plan):
             plan.progress(f"composites{' of opaque windows' * opaque}, {place.name}")
-            with placed(place):
-                rows.append(_composites(plan, place, windows, opaque=opaque))
+            rows.append(_composites(plan, place, windows, opaque=opaque))
     return [*rows, *_clients(plan, 1.0 if plan.quick else 60.0)]
 
 
@@ -60,23 +61,21 @@ def run(plan: Plan) -> list[Row]:
 def _composites(plan: Plan, place: Placement, windows: list[Pixels], *, opaque: bool) -> Row:
     what = f"composite of eight 720p windows into 1080p{', is_opaque' * opaque}"
     with vkshare.open(backend="cpu", name="bench") as device, Composites(device, windows, opaque=opaque) as ours:
-        contenders = [Contender("ours", ours.timed, _TURN), Contender("one list again", ours.timed_again, _TURN)]
+        ways: dict[str, Timed] = {"ours": ours.timed, "one list again": ours.timed_again}
         try:
-            contenders += [
-                Contender("c", InC(windows, flags=BASELINE).timed, _TURN),
-                Contender("C in bands", InC(windows, flags=BASELINE, in_bands=True).timed, _TURN),
-                Contender("C for this processor", InC(windows, flags=NATIVE).timed, _TURN),
-                Contender("C for it in bands", InC(windows, flags=NATIVE, in_bands=True).timed, _TURN),
-            ]
+            ways |= {
+                "c": InC(windows, flags=BASELINE).timed,
+                "C in bands": InC(windows, flags=BASELINE, in_bands=True).timed,
+                "C for this processor": InC(windows, flags=NATIVE).timed,
+                "C for it in bands": InC(windows, flags=NATIVE, in_bands=True).timed,
+            }
         except compiler.NoCompiler as error:
             plan.note(f"composites in C: {error}")
-        samples = take_turns(contenders, plan.seconds)
-    mine, c = samples.pop("ours"), samples.pop("c", None)
-    others = {name: Spread.of(each) for name, each in samples.items()}
-    return ratio_row(what, place.name, mine, c, None if opaque else _MUST, others=others)
+        samples = take_turns(ways, plan.seconds, _TURN)
+    return row(what, place.name, samples, None if opaque else _MUST)
 
 
-class Composites:
+class Composites(Scoped):
     """Measures a Compositor's tick at which all clients have committed a frame."""
 
     def __init__(self, device: vkshare.Device, windows: list[Pixels], *, opaque: bool = False) -> None:
@@ -95,10 +94,8 @@ class Composites:
         self._again.acquire()
         self._list = self._record(self._again)
 
-    def __enter__(self) -> Composites:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Idempotent."""
         self._stack.close()
 
     def composite(self) -> None:
@@ -157,22 +154,14 @@ def _clients(plan: Plan, seconds: float) -> Iterator[Row]:
 
 
 def _lost(load: Load, *, is_wanted: bool) -> Row:
-    others = {
-        "shown": load.shown,
-        "late": load.lost,
-        "superseded": load.superseded,
-        "not drawn": load.undrawn,
-        "composites": load.composites,
-        "ticks missed": load.missed,
-        "skipped": load.skipped,
-    }
-    return own_row(
-        f"frames of {load.clients} 720p clients not shown, of {load.due:,} due in {load.seconds:.0f} s",
-        Spread.of([float(load.not_shown)]),
-        COUNT,
-        Must(0.0) if is_wanted else None,
-        others={name: Spread.of([float(value)]) for name, value in others.items()},
-    )
+    what = f"frames of {load.clients} 720p clients not shown, of {load.due:,} due in {load.seconds:.0f} s"
+    frames = {"shown": load.shown, "late": load.lost, "superseded": load.superseded, "not drawn": load.undrawn}
+    others = {**frames, "composites": load.composites, "ticks missed": load.missed, "skipped": load.skipped}
+    return own_row(what, load.not_shown, COUNT, Must(0.0) if is_wanted else None, others=_exactly(others))
+
+
+def _exactly(numbers: Mapping[str, float]) -> dict[str, Spread]:
+    return spreads({name: [float(number)] for name, number in numbers.items()})
 
 
 def _used(load: Load, limit: dict[str, list[float]]) -> Iterator[Row]:
@@ -180,27 +169,19 @@ def _used(load: Load, limit: dict[str, list[float]]) -> Iterator[Row]:
     drawn = load.drawn * WINDOW[0] * WINDOW[1]
     composited = load.composites * (seen_pixels(load.clients) + WIDTH * HEIGHT)
     moved = (drawn + composited) * _BYTES / load.seconds
-    copied, filled = limit.get("copied"), limit.get("filled")
-    yield Row(
-        "bytes a second that these write and read",
-        "unpinned",
-        Spread.of([moved]),
-        Spread.of(copied) if copied else None,
-        RATIO,
-        Spread.of([moved / each for each in copied]) if copied else None,
-        None,
-        against="memcpy on all cores",
-        others={"memset": Spread.of(filled)} if filled else {},
-        unit="bytes",
-    )
+    found = spreads(limit)
+    copied = found.pop("copied", None)
+    figure = Spread.of([moved / each for each in limit["copied"]]) if copied else None
+    what = "bytes a second that these write and read"
+    more: dict[str, Any] = {"against": "memcpy on all cores", "unit": "bytes", "others": found}
+    yield Row(what, "unpinned", Spread.of([moved]), copied, RATIO, figure, None, **more)
     used = load.compositor_cpu + load.clients_cpu
     others = {
         "of everything else, a second": max(0.0, load.machine_cpu - used) / load.seconds,
         "a composite": load.compositor_cpu / max(1, load.composites),
         "a client's frame": load.clients_cpu / max(1, load.drawn),
     }
-    shares = {name: Spread.of([value]) for name, value in others.items()}
-    yield own_row("CPU time of all of them, a second", Spread.of([used / load.seconds]), TIME, others=shares)
+    yield own_row("CPU time of all of them, a second", used / load.seconds, TIME, others=_exactly(others))
 
 
 def _memory(plan: Plan) -> dict[str, list[float]]:
@@ -212,8 +193,7 @@ def _memory(plan: Plan) -> dict[str, list[float]]:
         return {}
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     found = {}
-    for name, passes in (("filled", 1), ("copied", 2)):
-        function = "time_fills" if name == "filled" else "time_copies"
+    for name, function, passes in (("memset", "time_fills", 1), ("copied", "time_copies", 2)):
         loop = compiler.function(library, function, pointer, ctypes.c_uint32, size, ctypes.c_long)
         found[name] = [_on_all_cores(loop) * passes for _ in range(2 if plan.quick else 10)]
     return found
@@ -222,16 +202,13 @@ def _memory(plan: Plan) -> dict[str, list[float]]:
 def _on_all_cores(loop: Callable[..., float]) -> float:
     """Bytes a second of all threads together, each with eight blocks of its own."""
     cores = len(os.sched_getaffinity(0))
-    memory = [np.ones((8, _BLOCK), np.uint8) for _ in range(cores)]
-    rates = [0.0] * cores
 
-    def work(thread: int) -> None:
-        blocks = (ctypes.c_void_p * 8)(*(block.ctypes.data for block in memory[thread]))
-        rates[thread] = 16 * _BLOCK / loop(blocks, 8, _BLOCK, 16)
+    def rate(_: int) -> float:
+        memory = np.ones((8, _BLOCK), np.uint8)
+        blocks = (ctypes.c_void_p * 8)(*(block.ctypes.data for block in memory))
+        everywhere.wait()
+        return 16 * _BLOCK / loop(blocks, 8, _BLOCK, 16)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(cores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(rates)
+    everywhere = threading.Barrier(cores)
+    with ThreadPoolExecutor(cores) as threads:
+        return sum(threads.map(rate, range(cores)))

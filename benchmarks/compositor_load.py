@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import vkshare
+from benchmarks.child import Child, started
 from benchmarks.compositor_scene import HEIGHT, PLACES, WIDTH, WINDOW
 from vkshare.compositor import Compositor, Desktop, Service
 from vkshare.compositor.desktop import RemoteWindow
@@ -28,7 +26,6 @@ _WARM_UP = 30  # frames
 _PATIENCE = 60.0  # seconds for a process to say something
 _SQUARE = 100  # pixels a side of what moves
 _JIFFIES: int = os.sysconf("SC_CLK_TCK")  # a second
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +57,22 @@ class Load:
         return self.lost + self.superseded + self.undrawn
 
 
-class _Child(NamedTuple):
-    pipe: Connection
-    pid: int
-
-    def heard(self) -> Any:
-        """Return the process's next message. Raises TimeoutError, or RuntimeError if the process has exited."""
-        if not self.pipe.poll(_PATIENCE):
-            raise TimeoutError(f"a process of the benchmark said nothing for {_PATIENCE:g} s")
-        try:
-            return self.pipe.recv()
-        except EOFError:
-            raise RuntimeError("a process of the benchmark ended by itself; what it raised stands above") from None
-
-    def cpu(self) -> float:
-        """Seconds of CPU time that it has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _JIFFIES
-
-
 def run(clients: int, seconds: float) -> Load:
     """With that many windows, for that long, after each has shown some frames."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         path = os.path.join(folder, "compositor")
-        compositor = running.enter_context(_child(_composite, path))
-        compositor.heard()
-        children = [running.enter_context(_child(_draw, path, number)) for number in range(clients)]
-        before = _settled(compositor, sum(child.heard() for child in children))
-        cpu = compositor.cpu(), sum(child.cpu() for child in children), _machine_cpu()
+        compositor = running.enter_context(started(_composite, path, patience=10))
+        compositor.heard(_PATIENCE)
+        children = [running.enter_context(started(_draw, path, number, patience=10)) for number in range(clients)]
+        before = _settled(compositor, sum(child.heard(_PATIENCE) for child in children))
+        cpu = _cpu(compositor), sum(_cpu(child) for child in children), _machine_cpu()
         began = time.monotonic()
         for child in children:
             child.pipe.send("go")
         time.sleep(seconds)
         for child in children:
             child.pipe.send("stop")
-        drawn, undrawn = (sum(each) for each in zip(*(child.heard() for child in children), strict=True))
+        drawn, undrawn = (sum(each) for each in zip(*(child.heard(_PATIENCE) for child in children), strict=True))
         took = time.monotonic() - began
         after = _settled(compositor, clients * _WARM_UP + drawn)
         return Load(
@@ -103,10 +81,16 @@ def run(clients: int, seconds: float) -> Load:
             due=drawn + undrawn,
             undrawn=undrawn,
             **{name: after[name] - before[name] for name in _OF_THE_COMPOSITOR},
-            compositor_cpu=compositor.cpu() - cpu[0],
-            clients_cpu=sum(child.cpu() for child in children) - cpu[1],
+            compositor_cpu=_cpu(compositor) - cpu[0],
+            clients_cpu=sum(_cpu(child) for child in children) - cpu[1],
             machine_cpu=_machine_cpu() - cpu[2],
         )
+
+
+def _cpu(child: Child) -> float:
+    """Seconds of CPU time that it has used."""
+    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _JIFFIES
 
 
 def _machine_cpu() -> float:
@@ -119,12 +103,12 @@ def _machine_cpu() -> float:
 _OF_THE_COMPOSITOR = ("shown", "lost", "superseded", "missed", "skipped", "composites")
 
 
-def _settled(compositor: _Child, frames: int) -> dict[str, int]:
+def _settled(compositor: Child, frames: int) -> dict[str, int]:
     """The compositor's counters once it has dealt with all of so many frames. TimeoutError."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         compositor.pipe.send("count")
-        counts: dict[str, int] = compositor.heard()
+        counts: dict[str, int] = compositor.heard(_PATIENCE)
         if counts["shown"] + counts["lost"] + counts["superseded"] == frames:
             return counts
         time.sleep(0.02)
@@ -132,25 +116,6 @@ def _settled(compositor: _Child, frames: int) -> dict[str, int]:
 
 
 # ---- processes -------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _child(target: Any, *arguments: Any) -> Iterator[_Child]:
-    """It ends when it hears "end"."""
-    here, there = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=target, args=(there, *arguments), daemon=True)
-    process.start()
-    there.close()
-    try:
-        yield _Child(here, process.pid or 0)
-    finally:
-        with contextlib.suppress(OSError):
-            here.send("end")
-        process.join(10)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        here.close()
 
 
 def _composite(pipe: Connection, path: str) -> None:
@@ -165,8 +130,9 @@ def _composite(pipe: Connection, path: str) -> None:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         pipe.send("ready")
-        while pipe.recv() != "end":
-            pipe.send(asdict(compositor.statistics()))
+        with contextlib.suppress(EOFError):
+            while pipe.recv():
+                pipe.send(asdict(compositor.statistics()))
         server.shutdown()
         serving.join()
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from time import perf_counter as now
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from benchmarks import compiler
-from benchmarks.measure import Contender, Spread, Timed, ratios, repeated, take_turns
+from benchmarks.measure import Spread, Timed, repeated, take_turns, timed
 from benchmarks.plan import Plan
-from benchmarks.report import RATIO, TIME, Must, Row, own_row
+from benchmarks.real_submit import queue_submit
+from benchmarks.report import TIME, Must, Row, own_row, row, spreads
 from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop import cuda as interop
 
@@ -53,31 +53,23 @@ def run(plan: Plan) -> list[Row]:
 
 def _rows(what: str, frames: _Frames, must: Must, plan: Plan) -> list[Row]:
     plan.progress(what)
-    contenders = [Contender("ours", frames.ours, _TURN), Contender("c", frames.c, _TURN)]
-    samples = take_turns(contenders, plan.seconds)
-    contenders = [Contender("ours", frames.ours_cpu, _TURN), Contender("c", frames.c_cpu, _TURN)]
-    cpu = take_turns(contenders, plan.seconds)
-    reported = Spread.of(samples["ours"]), Spread.of(samples["c"])
-    spent = Spread.of(cpu["ours"]), Spread.of(cpu["c"])
+    samples = take_turns({"ours": timed(frames.ours), "c": timed(frames.c)}, plan.seconds, _TURN)
+    cpu = spreads(take_turns({"ours": frames.ours, "c": frames.c}, plan.seconds, _TURN))
     return [
-        Row(
-            f"Vulkan -> CUDA -> Vulkan, {what}",
-            "unpinned",
-            *reported,
-            RATIO,
-            ratios(samples["ours"], samples["c"]),
-            must,
-        ),
-        Row(f"CPU time of such a frame, {what}", "unpinned", *spent, TIME, spent[0], Must(15e-6)),
+        row(f"Vulkan -> CUDA -> Vulkan, {what}", "unpinned", samples, must),
+        _time(f"CPU time of such a frame, {what}", cpu),
     ]
+
+
+def _time(what: str, found: dict[str, Spread]) -> Row:
+    return Row(what, "unpinned", found["ours"], found["c"], TIME, found["ours"], Must(15e-6))
 
 
 def _copied(frames: _Frames, plan: Plan) -> Row:
     """Neither needs graphics: both use the queue family that only copies, where the GPU has one."""
     plan.progress("a copy")
-    samples = take_turns([Contender("ours", frames.ours, _TURN), Contender("c", frames.c, _TURN)], plan.seconds)
-    ours, c = Spread.of(samples["ours"]), Spread.of(samples["c"])
-    return Row("Vulkan -> CUDA -> Vulkan, where Vulkan copies 4 KiB", "unpinned", ours, c, TIME, ours, Must(15e-6))
+    samples = take_turns({"ours": timed(frames.ours), "c": timed(frames.c)}, plan.seconds, _TURN)
+    return _time("Vulkan -> CUDA -> Vulkan, where Vulkan copies 4 KiB", spreads(samples))
 
 
 def _from_dlpack(device: Device, plan: Plan) -> list[Row]:
@@ -88,7 +80,7 @@ def _from_dlpack(device: Device, plan: Plan) -> list[Row]:
         return []
     plan.progress("torch.from_dlpack")
     with device.create_surface(64, 64, **_LINEAR) as surface, interop.open(surface) as shared, shared.access() as view:
-        samples = take_turns([Contender("ours", repeated(lambda: torch.from_dlpack(view)))], plan.seconds)
+        samples = take_turns({"ours": repeated(lambda: torch.from_dlpack(view))}, plan.seconds)
     ours = Spread.of(samples["ours"])
     return [own_row("torch.from_dlpack(view), a surface in CUDA", ours, TIME, Must(20e-6))]
 
@@ -142,9 +134,7 @@ class _Frames:
         self._objects = Objects(self._context)
         self._raw = address(self._record(work))
         self._queue = address(self._context.queue if self._family is None else self._context.transfer_queue)
-        get = device._backend.native_handles()["get_device_proc_addr"]  # type: ignore[index]
-        prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
-        self._submit = prototype(get)(address(self._context.device), b"vkQueueSubmit2")
+        self._submit = queue_submit(device)
 
     def _record(self, work: str) -> Any:
         from vkshare.backends.vulkan import barriers
@@ -176,37 +166,16 @@ class _Frames:
         )
         with shared.access() as view:
             pixel = shared.surface.spec.format.bytes_per_pixel
-            return _CUDASide(
-                wait,
-                signal,
-                fill,
-                self._imported,
-                view.stream,
-                view.pointer,
-                view.strides[0],
-                size[0] * pixel // 4,
-                size[1],
-            )
+            memory = view.pointer, view.strides[0], size[0] * pixel // 4, size[1]
+            return _CUDASide(wait, signal, fill, self._imported, view.stream, *memory)
 
     # ---- n frames ---------------------------------------------------------------------------------------------------
 
     def ours(self, n: int) -> float:
-        """Until the last has run."""
-        start = now()
-        self._chunks(n, self._our_calls)
-        return now() - start
-
-    def c(self, n: int) -> float:
-        """Until the last has run."""
-        start = now()
-        self._chunks(n, self._c_calls)
-        return now() - start
-
-    def ours_cpu(self, n: int) -> float:
-        """The calling thread's time, without the waits between chunks."""
+        """Until the last has run. The calling thread's time, without the waits between chunks."""
         return self._chunks(n, self._our_calls)
 
-    def c_cpu(self, n: int) -> float:
+    def c(self, n: int) -> float:
         """The same of C."""
         return self._chunks(n, self._c_calls)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import vkshare
-from benchmarks.measure import Contender, Spread, repeated, take_turns
-from benchmarks.placement import alone, placed
+from benchmarks.measure import repeated, take_turns
+from benchmarks.placement import alone
 from benchmarks.plan import Plan
-from benchmarks.report import TIME, Must, Row, own_row
+from benchmarks.report import TIME, Must, Row, own_row, spreads
 from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -56,23 +56,17 @@ def _rows(view: View, name: str, plan: Plan) -> list[Row]:
         # Back: what looks at the tensor's memory again, here NumPy.
         ways["torch.from_dlpack(view) and back"] = (lambda: np.from_dlpack(torch.from_dlpack(view)), _MUST)
     surface = view.surface
+    copies = {
+        "read()": repeated(surface.read),
+        "read() and write()": repeated(lambda: surface.write(surface.read())),
+    }
     rows = []
-    for place in alone(plan.pinned_only):
-        with placed(place):
-            for what, (take, must) in ways.items():
-                plan.progress(f"{what}, {name}, {place.name}")
-                _check(view, take)
-                samples = take_turns(
-                    [
-                        Contender("ours", repeated(take)),
-                        Contender("read()", repeated(surface.read)),
-                        Contender("read() and write()", repeated(lambda: surface.write(surface.read()))),
-                    ],
-                    plan.seconds,
-                )
-                ours = Spread.of(samples.pop("ours"))
-                others = {other: Spread.of(each) for other, each in samples.items()}
-                rows.append(own_row(f"{what}, {name}", ours, TIME, must, place.name, others=others))
+    for place in alone(plan):
+        for what, (take, must) in ways.items():
+            plan.progress(f"{what}, {name}, {place.name}")
+            _check(view, take)
+            others = spreads(take_turns({"ours": repeated(take), **copies}, plan.seconds))
+            rows.append(own_row(f"{what}, {name}", others.pop("ours"), TIME, must, place.name, others=others))
     return rows
 
 

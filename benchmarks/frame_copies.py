@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import multiprocessing
 import os
 from collections.abc import Callable
 from multiprocessing.shared_memory import SharedMemory
-from time import perf_counter as now
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import Timed, warmed_up
 from benchmarks.plan import Plan
 from vkshare.util.closing import Scoped
 
 _SLOTS = 3  # as many as our ring has
-Side = Callable[[int], float]
 
 
 class Channels(Scoped):
@@ -31,19 +31,21 @@ class Channels(Scoped):
         self._memory = SharedMemory(create=True, size=_SLOTS * self._size)
         self._service = f"vkshare/benchmarks/{os.getpid()}" if has_iceoryx2 else None
 
-    def producers(self) -> dict[str, Side]:
+    # The first frames find empty buffers and sleeping threads: some go before.
+
+    def producers(self) -> dict[str, Timed]:
         """By name; each passes n frames on."""
         sides: dict[str, Callable[[int], None]] = {"mp.Queue": self._put, "shared_memory": self._copy_in}
         if self._service is not None:
             sides["iceoryx2"] = _publish(_service(self._service), self._size)
-        return {name: _timed(side) for name, side in sides.items()}
+        return {name: warmed_up(side, 2 * _SLOTS) for name, side in sides.items()}
 
-    def consumers(self) -> dict[str, Side]:
+    def consumers(self) -> dict[str, Timed]:
         """By name; each takes n frames and returns the seconds."""
         sides: dict[str, Callable[[int], None]] = {"mp.Queue": self._get, "shared_memory": self._copy_out}
         if self._service is not None:
             sides["iceoryx2"] = _subscribe(_service(self._service))
-        return {name: _timed(side) for name, side in sides.items()}
+        return {name: warmed_up(side, 2 * _SLOTS) for name, side in sides.items()}
 
     def close(self) -> None:
         """For the producer."""
@@ -80,24 +82,10 @@ class Channels(Scoped):
 
 def channels(width: int, height: int, plan: Plan) -> Channels:
     """For frames of four bytes a pixel."""
-    try:
-        import iceoryx2  # noqa: F401 - is it there?
-    except ImportError:
+    has_iceoryx2 = importlib.util.find_spec("iceoryx2") is not None
+    if not has_iceoryx2:
         plan.note("iceoryx2 is not installed")
-        return Channels(width, height, has_iceoryx2=False)
-    return Channels(width, height, has_iceoryx2=True)
-
-
-def _timed(side: Callable[[int], None]) -> Side:
-    """With a few frames before: the first ones find empty buffers and sleeping threads."""
-
-    def play(n: int) -> float:
-        side(2 * _SLOTS)
-        start = now()
-        side(n)
-        return now() - start
-
-    return play
+    return Channels(width, height, has_iceoryx2)
 
 
 # ---- iceoryx2: frames are loaned, not copied, and no pixel is touched -----------------------------------------------

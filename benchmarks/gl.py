@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from time import perf_counter as now
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import vkshare
-from benchmarks.measure import Contender, Spread, Timed, ratios, take_turns
+from benchmarks.measure import Spread, ratios, take_turns, timed
 from benchmarks.plan import Plan
 from benchmarks.report import RATIO, Must, Row
 from vkshare.errors import UnsupportedError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vkshare.interop.gl import GLSurface
 
 WIDTH, HEIGHT = 3840, 2160
+Side = Callable[[int], None]  # passes n frames on
 _TURN = 20e-3  # seconds
 _TEXTURE_2D, _RGBA8, _RGBA, _UNSIGNED_BYTE = 0x0DE1, 0x8058, 0x1908, 0x1401
 _FRAMEBUFFER, _COLOR_ATTACHMENT0 = 0x8D40, 0x8CE0
@@ -51,20 +52,12 @@ def run(plan: Plan) -> list[Row]:
         ]
 
 
-def _row(what: str, ours: Timed, name: str, theirs: Timed, must: Must | None, plan: Plan) -> Row:
+def _row(what: str, ours: Side, name: str, theirs: Side, must: Must | None, plan: Plan) -> Row:
     plan.progress(what)
-    samples = take_turns([Contender("ours", ours, _TURN), Contender(name, theirs, _TURN)], plan.seconds)
-    return Row(
-        what=what,
-        place="unpinned",
-        ours=Spread.of(samples["ours"]),
-        theirs=None,
-        kind=RATIO,
-        figure=ratios(samples[name], samples["ours"]),
-        must=must,
-        against="faster",
-        others={name: Spread.of(samples[name])},
-    )
+    samples = take_turns({"ours": timed(ours), name: timed(theirs)}, plan.seconds, _TURN)
+    copied = {name: Spread.of(samples[name])}
+    figure = ratios(samples[name], samples["ours"])
+    return Row(what, "unpinned", Spread.of(samples["ours"]), None, RATIO, figure, must, against="faster", others=copied)
 
 
 class _Frames:
@@ -87,63 +80,47 @@ class _Frames:
         gl.glFramebufferTexture2D(_FRAMEBUFFER, _COLOR_ATTACHMENT0, _TEXTURE_2D, self._texture, 0)
         gl.check("a texture of OpenGL's own")
 
-    def to_gl(self, n: int) -> float:
+    def to_gl(self, n: int) -> None:
         """Vulkan hands the frame on, and OpenGL has it as a texture."""
-        start = now()
         for _ in range(n):
             with self._surface.access(acquire=0, release=1):
                 pass
             with self._shared.access(acquire=1, release=0) as view:
                 self._look(view.framebuffer, 1, 1, self._pixel)
-        return now() - start
 
-    def drawn_to_gl(self, n: int) -> float:
+    def drawn_to_gl(self, n: int) -> None:
         """Vulkan draws a pixel before."""
-        start = now()
         for _ in range(n):
             with self._surface.access(acquire=0, release=1):
                 self._device.submit(self._draw)
             with self._shared.access(acquire=1, release=0) as view:
                 self._look(view.framebuffer, 1, 1, self._pixel)
-        took = now() - start
         assert bytes(self._pixel) == b"\xff\xff\xff\xff"
-        return took
 
-    def uploaded(self, n: int) -> float:
+    def uploaded(self, n: int) -> None:
         """The frame, which is in host memory already, is copied into a texture; a pixel is looked at."""
         data = self._host.ctypes.data
-        start = now()
         for i in range(n):
             self._host[0, 0] = i & 255
             self._gl.glBindTexture(_TEXTURE_2D, self._texture)
             self._gl.glTexSubImage2D(_TEXTURE_2D, 0, 0, 0, WIDTH, HEIGHT, _RGBA, _UNSIGNED_BYTE, data)
             self._look(self._framebuffer, 1, 1, self._pixel)
-        took = now() - start
         assert set(self._pixel) == {(n - 1) & 255}
-        return took
 
-    def from_gl(self, n: int) -> float:
+    def from_gl(self, n: int) -> None:
         """OpenGL writes a pixel, and Vulkan owns the frame with what was written."""
-        gl = self._gl
-        start = now()
         for _ in range(n):
             with self._shared.access(acquire=0, release=1) as view:
-                gl.glBindTexture(_TEXTURE_2D, view.texture)
-                gl.glTexSubImage2D(_TEXTURE_2D, 0, 0, 0, 1, 1, _RGBA, _UNSIGNED_BYTE, self._host.ctypes.data)
+                self._write_pixel(view.texture)
             self._surface.acquire(1)
             self._surface._cpu_access()  # OpenGL's work, ours and theirs, has run
             self._surface.release(0)
-        return now() - start
 
-    def read_back(self, n: int) -> float:
+    def read_back(self, n: int) -> None:
         """OpenGL writes a pixel, and the frame is copied to host memory: Vulkan would have to copy it once more."""
-        gl, data = self._gl, self._host.ctypes.data
-        start = now()
         for _ in range(n):
-            gl.glBindTexture(_TEXTURE_2D, self._texture)
-            gl.glTexSubImage2D(_TEXTURE_2D, 0, 0, 0, 1, 1, _RGBA, _UNSIGNED_BYTE, data)
-            self._look(self._framebuffer, WIDTH, HEIGHT, data)
-        return now() - start
+            self._write_pixel(self._texture)
+            self._look(self._framebuffer, WIDTH, HEIGHT, self._host.ctypes.data)
 
     def close(self) -> None:
         self._gl.delete("glDeleteFramebuffers", self._framebuffer)
@@ -152,3 +129,7 @@ class _Frames:
     def _look(self, framebuffer: int, width: int, height: int, into: Any) -> None:
         self._gl.glBindFramebuffer(_FRAMEBUFFER, framebuffer)
         self._gl.glReadPixels(0, 0, width, height, _RGBA, _UNSIGNED_BYTE, into)
+
+    def _write_pixel(self, texture: int) -> None:
+        self._gl.glBindTexture(_TEXTURE_2D, texture)
+        self._gl.glTexSubImage2D(_TEXTURE_2D, 0, 0, 0, 1, 1, _RGBA, _UNSIGNED_BYTE, self._host.ctypes.data)

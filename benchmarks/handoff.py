@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import vkshare
 from benchmarks import compiler, keyed_ring, sharing
-from benchmarks.measure import Contender, Samples, Spread, Timed, take_turns, warmed_up
+from benchmarks.measure import Timed, take_turns, warmed_up
 from benchmarks.peer import Peer
-from benchmarks.placement import Placement, pairs, placed
+from benchmarks.placement import Placement
 from benchmarks.plan import Plan
-from benchmarks.report import Must, Row, ratio_row
+from benchmarks.report import Must, Row, row
 from benchmarks.shared_block import SharedBlock
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _between_processes(plan: Plan) -> list[Row]:
         shared = ([surface.export() for surface in surfaces], block, condition, turn, os.path.join(folder, "zmq"))
         sides = _sides(surfaces, *shared[1:], is_first=True, plan=plan)
         with Peer(__name__, "peer_sides", *shared) as peer:
-            return [_row(place, peer, sides, plan) for place in pairs(plan.pinned_only)]
+            return [_row(place, peer, sides, plan) for place in peer.places(plan)]
 
 
 def peer_sides(descriptors: list[Any], *shared: Any) -> dict[str, Timed]:
@@ -65,24 +65,9 @@ def peer_sides(descriptors: list[Any], *shared: Any) -> dict[str, Timed]:
 
 def _row(place: Placement, peer: Peer, sides: dict[str, Timed], plan: Plan) -> Row:
     plan.progress(f"hand-over between two processes, {place.name}")
-    peer.pin(place.peer)
-    with placed(place):
-        contenders = [Contender(name, _match(peer, name, mine), _TURN) for name, mine in sides.items()]
-        samples = take_turns(contenders, plan.seconds * 2)
-    one_way: dict[str, Samples] = {name: [s / 2 for s in each] for name, each in samples.items()}
-    ours, theirs = one_way.pop("ours"), one_way.pop("c", None)
-    return ratio_row(
-        "keyed hand-over between processes, one way",
-        place.name,
-        ours,
-        theirs,
-        _MUST,
-        others={name: Spread.of(each) for name, each in one_way.items()},
-    )
-
-
-def _match(peer: Peer, name: str, mine: Timed) -> Timed:
-    return lambda n: peer.play(name, n, mine)[0]
+    samples = take_turns(peer.matches(sides, by_ours=True), plan.seconds * 2, _TURN)
+    one_way = {name: [s / 2 for s in each] for name, each in samples.items()}
+    return row("keyed hand-over between processes, one way", place.name, one_way, _MUST)
 
 
 # ---- the sides: each hands over and takes back n times, and returns the seconds that this took -----------------------
@@ -94,7 +79,7 @@ def _sides(
     take, give = (0, 1) if is_first else (1, 0)
     sides = {"ours": warmed_up(_ours(surfaces, take, give), _WARM_UP)}
     try:
-        sides["c"] = warmed_up(_c(block, take, give), _WARM_UP)
+        sides["c"] = warmed_up(keyed_ring.on_pages(block, 1, take, give), _WARM_UP)
     except compiler.NoCompiler as error:
         plan.note(f"the hand-over in C: {error}")
     sides["mp.Condition"] = warmed_up(_condition(condition, turn, take, give), _WARM_UP)
@@ -115,12 +100,6 @@ def _ours(surfaces: list[Surface], take: int, give: int) -> Callable[[int], None
             surface.release(give)
 
     return side
-
-
-def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
-    ring = keyed_ring.in_c(1, take, give)
-    pages = cycle(range(block.address, block.address + block.size, mmap.PAGESIZE))
-    return lambda n: ring(next(pages), None, 0, n)
 
 
 def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int], None]:
@@ -145,14 +124,12 @@ def _zmq(address: str, is_first: bool) -> Callable[[int], None]:
     else:
         socket.connect(f"ipc://{address}")
 
-    def first(n: int) -> None:
+    def side(n: int) -> None:
         for _ in range(n):
-            socket.send(b"")
+            if is_first:
+                socket.send(b"")
             socket.recv()
+            if not is_first:
+                socket.send(b"")
 
-    def second(n: int) -> None:
-        for _ in range(n):
-            socket.recv()
-            socket.send(b"")
-
-    return first if is_first else second
+    return side

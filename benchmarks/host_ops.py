@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import loops, over_c
@@ -21,19 +22,10 @@ _START = 2**40  # where the values that are waited for end
 
 def run(plan: Plan) -> list[Row]:
     """fence.value, fence.signal and a wait for what is reached, on the driver that does nothing."""
-    return over_c.run("host-ops are", _calls, _rows, plan)
+    return over_c.run("host-ops are", _calls, plan)
 
 
-def _rows(driver: NothingDriver, calls: list[Call], place: str, plan: Plan) -> list[Row]:
-    rows = []
-    for call in calls:
-        plan.progress(f"{call.what}, {place}")
-        with _lagging(driver) if call.lags else contextlib.nullcontext():
-            rows.append(over_c.row(call, place, plan))
-    return rows
-
-
-def _calls(driver: NothingDriver, device: Device) -> list[Call]:
+def _calls(driver: NothingDriver, device: Device, _: object) -> list[Call]:
     still, signalled, busy = device.create_fence(_START), device.create_fence(), device.create_fence()
     driver.lag(1)
     device.submit(signals=((busy, _START),))  # the driver counts up to it, one a look, until the lag ends
@@ -51,9 +43,10 @@ def _calls(driver: NothingDriver, device: Device) -> list[Call]:
         driver.time_signals(signal, VK_DEVICE, theirs, _START, 1)
         return float(driver.time_waits(wait, VK_DEVICE, theirs, _START - n, n))
 
+    lagging = partial(_lagging, driver)
     return [
         Call("fence.value", loops.fence_value(still), c_values, _MUST),
-        Call("fence.value, work under way", loops.fence_value(busy), c_values, _MUST, lags=True),
+        Call("fence.value, work under way", loops.fence_value(busy), c_values, _MUST, around=lagging),
         Call("fence.signal(v + 1)", loops.fence_signal(signalled), c_signals, _MUST),
         Call("fence.wait(v), reached", loops.fence_wait(still), c_waits, _MUST),
     ]

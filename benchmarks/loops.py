@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure import Timed, timed
+from benchmarks.measure import Timed
 
 if TYPE_CHECKING:
     from vkshare import CommandList, Device, Fence, Surface
 
 FIRST = 2**33  # values that are no small ints and do not fit 32 bits
+_SOURCE = """
+def make(now, {names}):
+    def loop(n):
+        start = now()
+        first = {first}
+        for value in range(first, first + n):
+            {statement}
+        return now() - start
+    return loop
+"""
 
 
-@timed
-def empty(n: int) -> None:
-    """The loop itself, with growing values: what is taken off every other."""
-    for value in range(FIRST, FIRST + n):  # noqa: B007
-        pass
+def counted(statement: str, first: str = str(FIRST), **names: object) -> Timed:
+    """A loop of the statement in which `value` grows from `first` on, compiled as timeit does: no call comes between.
+
+    `names`: those of the statement.
+    """
+    scope: dict[str, Any] = {}
+    exec(_SOURCE.format(names=", ".join(names), first=first, statement=statement), scope)
+    loop: Timed = scope["make"](perf_counter, **names)
+    return loop
+
+
+empty = counted("pass")  # the loop itself, with growing values: what is taken off every other
 
 
 def drained(each: Timed, most: int, wait: Callable[[], object]) -> Timed:
@@ -35,80 +53,35 @@ def drained(each: Timed, most: int, wait: Callable[[], object]) -> Timed:
 
 def submit(device: Device, commands: CommandList) -> Timed:
     """submit(c)."""
-
-    @timed
-    def loop(n: int) -> None:
-        for value in range(FIRST, FIRST + n):  # noqa: B007
-            device.submit(commands)
-
-    return loop
+    return counted("device.submit(commands)", device=device, commands=commands)
 
 
 def submit_signal_next(device: Device, commands: CommandList, fence: Fence) -> Timed:
     """submit(c, signals=fence)."""
-
-    @timed
-    def loop(n: int) -> None:
-        for value in range(FIRST, FIRST + n):  # noqa: B007
-            device.submit(commands, signals=fence)
-
-    return loop
+    return counted("device.submit(commands, signals=fence)", device=device, commands=commands, fence=fence)
 
 
 def submit_signal_value(device: Device, commands: CommandList, fence: Fence) -> Timed:
     """submit(c, signals=((f, v + 1),))."""
-
-    @timed
-    def loop(n: int) -> None:
-        first = fence.queued_value + 1
-        for value in range(first, first + n):
-            device.submit(commands, signals=((fence, value),))
-
-    return loop
+    call = "device.submit(commands, signals=((fence, value),))"
+    return counted(call, "fence.queued_value + 1", device=device, commands=commands, fence=fence)
 
 
 def fence_value(fence: Fence) -> Timed:
     """fence.value."""
-
-    @timed
-    def loop(n: int) -> None:
-        for value in range(FIRST, FIRST + n):  # noqa: B007
-            fence.value  # noqa: B018
-
-    return loop
+    return counted("fence.value", fence=fence)
 
 
 def fence_signal(fence: Fence) -> Timed:
     """fence.signal(v + 1)."""
-
-    @timed
-    def loop(n: int) -> None:
-        first = fence.queued_value + 1
-        for value in range(first, first + n):
-            fence.signal(value)
-
-    return loop
+    return counted("fence.signal(value)", "fence.queued_value + 1", fence=fence)
 
 
 def fence_wait(fence: Fence) -> Timed:
     """fence.wait(v), v reached already and another on every call."""
-
-    @timed
-    def loop(n: int) -> None:
-        last = fence.value
-        for value in range(last - n + 1, last + 1):
-            fence.wait(value)
-
-    return loop
+    return counted("fence.wait(value)", "fence.value - n + 1", fence=fence)
 
 
 def acquire_release(surface: Surface) -> Timed:
     """surface.acquire(0), surface.release(0)."""
-
-    @timed
-    def loop(n: int) -> None:
-        for value in range(FIRST, FIRST + n):  # noqa: B007
-            surface.acquire(0)
-            surface.release(0)
-
-    return loop
+    return counted("surface.acquire(0); surface.release(0)", surface=surface)

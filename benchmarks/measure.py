@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 Timed = Callable[[int], float]  # does n operations, returns the seconds that they took
 Samples = list[float]  # seconds an operation, one a round
+Contenders = Mapping[str, Timed]
 
 _LEAST_ROUNDS = 5
 
@@ -46,15 +47,6 @@ def sleeps(pid: int, *, but: int = 0) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """Add a contender. A turn lasts about `batch` seconds: short turns are seldom interrupted."""
-
-    name: str
-    timed: Timed
-    batch: float = 1e-3
-
-
 def warmed_up(side: Callable[[int], object], turns: int) -> Timed:
     """Measure after that many warm-up turns, so that all contenders run when the clock starts."""
 
@@ -87,21 +79,22 @@ def repeated(call: Callable[[], object]) -> Timed:
     return timed(side)
 
 
-def take_turns(contenders: Sequence[Contender], seconds: float) -> dict[str, Samples]:
+def take_turns(contenders: Contenders, seconds: float, batch: float = 1e-3) -> dict[str, Samples]:
     """Lets each do a batch, again and again in the same order, for about that long; at least five rounds.
 
-    Python's cyclic garbage collector is off meanwhile, as with timeit.
+    A turn lasts about `batch` seconds: short turns are seldom interrupted. Python's cyclic garbage collector is off
+    meanwhile, as with timeit.
     """
-    counts = [_count(contender) for contender in contenders]
-    samples: dict[str, Samples] = {contender.name: [] for contender in contenders}
+    counts = {name: _count(timed, batch) for name, timed in contenders.items()}
+    samples: dict[str, Samples] = {name: [] for name in contenders}
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         end = time.perf_counter() + seconds
         rounds = 0
         while rounds < _LEAST_ROUNDS or time.perf_counter() < end:
-            for contender, count in zip(contenders, counts, strict=True):
-                samples[contender.name].append(contender.timed(count) / count)
+            for name, timed in contenders.items():
+                samples[name].append(timed(counts[name]) / counts[name])
             rounds += 1
     finally:
         if was_enabled:
@@ -109,14 +102,17 @@ def take_turns(contenders: Sequence[Contender], seconds: float) -> dict[str, Sam
     return samples
 
 
-def _count(contender: Contender) -> int:
+def _count(timed: Timed, batch: float) -> int:
     """How many operations fill a batch. Warms up, too."""
     count = 1
-    while True:
-        took = contender.timed(count)
-        if took >= contender.batch / 4:
-            return max(1, round(count * contender.batch / took))
+    while (took := timed(count)) < batch / 4:
         count *= 4
+    return max(1, round(count * batch / took))
+
+
+def rates(samples: Samples) -> Samples:
+    """Operations a second in place of seconds an operation."""
+    return [1 / sample for sample in samples]
 
 
 def ratios(ours: Samples, theirs: Samples) -> Spread:

@@ -6,11 +6,11 @@ import ctypes
 import threading
 
 import vkshare
-from benchmarks import compiler, loops
-from benchmarks.measure import Contender, Spread, Timed, differences, take_turns, timed
-from benchmarks.placement import alone, placed
+from benchmarks import compiler, devices, loops
+from benchmarks.measure import Contenders, differences, take_turns
+from benchmarks.placement import alone
 from benchmarks.plan import Plan
-from benchmarks.report import TIME, Must, Row
+from benchmarks.report import TIME, Must, Row, spreads
 
 _MUST = Must(400e-9)
 
@@ -18,58 +18,32 @@ _MUST = Must(400e-9)
 def run(plan: Plan) -> list[Row]:
     """On the CPU backend and, where there is one, on the best Vulkan adapter."""
     rows = []
-    for adapter in [*vkshare.adapters("vulkan")[:1], *vkshare.adapters("cpu")]:
-        with vkshare.open(adapter, validation=False, name="bench") as device, device.create_surface(64, 64) as surface:
-            for place in alone(plan.pinned_only):
-                with placed(place):
-                    plan.progress(f"acquire + release on {adapter.name}, {place.name}")
-                    rows.append(_row(surface, adapter.name, place.name, plan))
+    for device in devices.opened(devices.best_and_cpu()):
+        with device.create_surface(64, 64) as surface:
+            for place in alone(plan):
+                plan.progress(f"acquire + release on {device.adapter.name}, {place.name}")
+                rows.append(_row(surface, device.adapter.name, place.name, plan))
     return rows
 
 
 def _row(surface: vkshare.Surface, adapter: str, place: str, plan: Plan) -> Row:
-    contenders = [
-        Contender("loop", loops.empty),
-        Contender("ours", loops.acquire_release(surface)),
-        Contender("threading.Lock", _lock()),
-        *_c(plan),
-    ]
-    samples = take_turns(contenders, plan.seconds)
-    ours = differences(samples["ours"], samples["loop"])
-    theirs = Spread.of(samples["c"]) if "c" in samples else None
-    note = f"{ours.median / theirs.median:.1f} x two swaps in C" if theirs else ""
-    return Row(
-        what=f"acquire + release, {adapter}",
-        place=place,
-        ours=ours,
-        theirs=theirs,
-        kind=TIME,
-        figure=ours,
-        must=_MUST,
-        others={"threading.Lock": Spread.of(samples["threading.Lock"])},
-        note=note if place == "one core" else "",
-    )
+    lock = loops.counted("lock.acquire(); lock.release()", lock=threading.Lock())
+    ways = {"loop": loops.empty, "ours": loops.acquire_release(surface), "threading.Lock": lock, **_c(plan)}
+    samples = take_turns(ways, plan.seconds)
+    ours = differences(samples.pop("ours"), samples.pop("loop"))
+    others = spreads(samples)
+    theirs = others.pop("c", None)
+    note = f"{ours.median / theirs.median:.1f} x two swaps in C" if theirs and place == "one core" else ""
+    return Row(f"acquire + release, {adapter}", place, ours, theirs, TIME, ours, _MUST, others=others, note=note)
 
 
-def _c(plan: Plan) -> list[Contender]:
+def _c(plan: Plan) -> Contenders:
     try:
         library = compiler.library("keyed_mutex.c")
     except compiler.NoCompiler as error:
         plan.note(f"two swaps in C: {error}")
-        return []
+        return {}
     time_pairs = compiler.function(library, "time_pairs", ctypes.c_void_p, ctypes.c_long)
     memory = ctypes.create_string_buffer(256)
     aligned = (ctypes.addressof(memory) + 63) & ~63
-    return [Contender("c", lambda n: float(time_pairs(aligned, n)) + 0 * len(memory))]  # keeps the memory
-
-
-def _lock() -> Timed:
-    lock = threading.Lock()
-
-    @timed
-    def loop(n: int) -> None:
-        for value in range(loops.FIRST, loops.FIRST + n):  # noqa: B007
-            lock.acquire()
-            lock.release()
-
-    return loop
+    return {"c": lambda n: float(time_pairs(aligned, n)) + 0 * len(memory)}  # keeps the memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import compiler
 from vkshare.backends.base import Adapter, Capabilities
@@ -22,7 +22,7 @@ class NothingDriver:
     """The driver's library, and C's own loops over it. ``open()`` gives a Device like any other that draws nothing."""
 
     def __init__(self) -> None:
-        library = compiler.library("driver.c", "driver_present.c", "calls.c")
+        library = compiler.library("driver.c", "calls.c")
         u64, long, pointer = ctypes.c_uint64, ctypes.c_long, ctypes.c_void_p
         self._get = compiler.function(library, "driver_get_proc_addr", u64, ctypes.c_char_p, returns=pointer)
         self._semaphore = compiler.function(library, "driver_semaphore", returns=u64)
@@ -35,7 +35,8 @@ class NothingDriver:
 
     def open(self) -> Device:
         """A device of its own."""
-        return Device._start(_Backend(self.get_proc_addr), "bench")
+        backend: Any = _Backend(self.get_proc_addr)
+        return Device._start(backend, "bench")
 
     def function(self, name: str) -> int:
         """The address of a function of the driver."""
@@ -62,7 +63,7 @@ def submits(library: ctypes.CDLL) -> Any:
 
 
 class _Backend:
-    """Backend of backends/base.py, without images."""
+    """The part of backends/base.py that is called here: there are no images."""
 
     adapter = Adapter(
         name="nothing",
@@ -98,18 +99,6 @@ class _Backend:
 
     def compile(self, commands: Recording, missing: object) -> None:
         commands._set_vulkan(COMMAND_BUFFER, (), lambda: None)
-
-    def refuse_feature(self, spec: object, feature: int, *, is_blit: bool) -> NoReturn:
-        raise NotImplementedError("the driver that does nothing has no images")
-
-    def create_image(self, spec: object) -> NoReturn:
-        raise NotImplementedError("the driver that does nothing has no images")
-
-    def open_image(self, spec: object, memory: object) -> NoReturn:
-        raise NotImplementedError("the driver that does nothing has no images")
-
-    def stage(self, nbytes: int, image: object, *, upload: bool) -> NoReturn:
-        raise NotImplementedError("the driver that does nothing has no images")
 
     def close(self) -> None:
         pass

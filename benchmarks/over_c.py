@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benchmarks import loops
 from benchmarks.compiler import NoCompiler
-from benchmarks.measure import Contender, Spread, Timed, differences, take_turns
+from benchmarks.measure import Contenders, Spread, Timed, differences, take_turns
 from benchmarks.nothing import NothingDriver
-from benchmarks.placement import alone, placed
+from benchmarks.placement import alone
 from benchmarks.plan import Plan
-from benchmarks.report import OVER_C, Must, Row
+from benchmarks.report import OVER_C, Must, Row, spreads
 
 if TYPE_CHECKING:
     from vkshare import Device
@@ -26,41 +27,42 @@ class Call:
     ours: Timed
     c: Timed
     must: Must
-    lags: bool = False  # the driver has work under way
+    others: Contenders = field(default_factory=dict)
+    around: Callable[[], AbstractContextManager[None]] = nullcontext  # what the driver does meanwhile
 
 
 def run(
     what: str,
-    calls: Callable[[NothingDriver, Device], list[Call]],
-    rows: Callable[[NothingDriver, list[Call], str, Plan], list[Row]],
+    calls: Callable[[NothingDriver, Device, ExitStack], list[Call]],
     plan: Plan,
+    *more: Callable[[Call, str, Plan], Row],
 ) -> list[Row]:
-    """The rows of the calls at each place for one process. Without a C compiler none, and a note about `what`."""
+    """The rows of the calls at each place for one process. Without a C compiler none, and a note about `what`.
+
+    `calls` is given a stack for what it opens on the device; `more` makes further rows of them.
+    """
     try:
         driver = NothingDriver()
     except NoCompiler as error:
         plan.note(f"{what} measured on a driver in C: {error}")
         return []
-    found = []
-    with driver.open() as device:
-        made = calls(driver, device)
-        for place in alone(plan.pinned_only):
-            with placed(place):
-                found += rows(driver, made, place.name, plan)
-    return found
+    rows = []
+    with driver.open() as device, ExitStack() as stack:
+        made = calls(driver, device, stack)
+        for place in alone(plan):
+            for row in (_row, *more):
+                for call in made:
+                    plan.progress(f"{call.what}, {place.name}")
+                    with call.around():
+                        rows.append(row(call, place.name, plan))
+    return rows
 
 
-def row(call: Call, place: str, plan: Plan, others: Sequence[Contender] = ()) -> Row:
+def _row(call: Call, place: str, plan: Plan) -> Row:
     """Ours less an empty loop in Python, against C."""
-    contenders = [Contender("loop", loops.empty), Contender("ours", call.ours), Contender("c", call.c), *others]
-    samples = take_turns(contenders, plan.seconds)
+    samples = take_turns({"loop": loops.empty, "ours": call.ours, "c": call.c, **call.others}, plan.seconds)
+    loop, ours, c = (samples.pop(name) for name in ("loop", "ours", "c"))
+    figure = differences(ours, loop, c)
     return Row(
-        what=call.what,
-        place=place,
-        ours=differences(samples["ours"], samples["loop"]),
-        theirs=Spread.of(samples["c"]),
-        kind=OVER_C,
-        figure=differences(samples["ours"], samples["loop"], samples["c"]),
-        must=call.must,
-        others={other.name: Spread.of(samples[other.name]) for other in others},
+        call.what, place, differences(ours, loop), Spread.of(c), OVER_C, figure, call.must, others=spreads(samples)
     )

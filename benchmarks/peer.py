@@ -7,82 +7,61 @@ any number of matches, on the CPUs that it is given.
 from __future__ import annotations
 
 import importlib
-import multiprocessing
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Any
 
-from benchmarks import placement
+from benchmarks import child, placement
+from benchmarks.measure import Timed
+from benchmarks.placement import Placement
+from benchmarks.plan import Plan
 from vkshare.util.closing import Scoped
-
-Side = Callable[[int], float]  # plays n turns; the seconds that this took
-
-
-class PeerFailed(Exception):
-    """The other process ended, or raised; its text."""
 
 
 class Peer(Scoped):
     """The other process. ``module:function(*arguments)`` is called there and returns its sides by name."""
 
     def __init__(self, module: str, function: str, *arguments: Any) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._link, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(theirs, module, function, arguments), name="benchmark", daemon=True
-        )
-        self._process.start()
-        theirs.close()
-        try:
-            self._hear()  # it has set everything up
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as stack:
+            self._child = stack.enter_context(child.started(_serve, module, function, arguments))
+            self._child.heard()  # it has set everything up
+            self._stack = stack.pop_all()
 
-    def pin(self, core: int | None) -> None:
-        """Moves it to that core; None sets it free."""
-        self._link.send(("pin", core))
-        self._hear()
+    def places(self, plan: Plan) -> Iterator[Placement]:
+        """Where the two processes run; they are there until the next."""
+        for place in placement.pairs(plan.pinned_only):
+            self._child.pipe.send(("pin", place.peer))
+            self._child.heard()
+            with placement.placed(place):
+                yield place
 
-    def play(self, match: str, n: int, mine: Side) -> tuple[float, float]:
+    def play(self, match: str, n: int, mine: Timed) -> tuple[float, float]:
         """Has it play its side while `mine` plays ours. The seconds that each took."""
-        self._link.send((match, n))
-        seconds = mine(n)
-        return seconds, self._hear()
+        self._child.pipe.send((match, n))
+        return mine(n), self._child.heard()
+
+    def matches(self, sides: dict[str, Timed], *, by_ours: bool = False) -> dict[str, Timed]:
+        """Matches by the other process's clock, or by ours."""
+
+        def match(name: str, mine: Timed) -> Timed:
+            return lambda n: self.play(name, n, mine)[not by_ours]
+
+        return {name: match(name, mine) for name, mine in sides.items()}
 
     def close(self) -> None:
         """Ends the process. Idempotent."""
-        if self._process.is_alive():
-            self._link.close()
-            self._process.join(5)
-            if self._process.is_alive():
-                self._process.kill()
-                self._process.join()
-
-    def _hear(self) -> float:
-        try:
-            heard: float | str = self._link.recv()
-        except EOFError:
-            raise PeerFailed("the other process of the benchmark ended by itself") from None
-        if isinstance(heard, str):
-            raise PeerFailed(heard)
-        return heard
+        self._stack.close()
 
 
 def _serve(link: Connection, module: str, function: str, arguments: tuple[Any, ...]) -> None:
     """Main loop of the peer process, until the link is closed."""
-    try:
-        sides: dict[str, Side] = getattr(importlib.import_module(module), function)(*arguments)
-        link.send(0.0)
-        while True:
-            match, value = link.recv()
-            seconds = 0.0
-            if match == "pin":
-                placement.pin(value)
-            else:
-                seconds = sides[match](value)
-            link.send(seconds)
-    except (EOFError, KeyboardInterrupt):
-        return
-    except Exception as error:
-        link.send(f"{type(error).__name__}: {error}")
+    sides: dict[str, Timed] = getattr(importlib.import_module(module), function)(*arguments)
+    link.send(0.0)
+    while True:
+        match, value = link.recv()
+        if match == "pin":
+            placement.pin(value)
+            link.send(None)
+        else:
+            link.send(sides[match](value))

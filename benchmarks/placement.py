@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks.plan import Plan
+
 _ALL = frozenset(os.sched_getaffinity(0))
 
 
@@ -19,19 +21,21 @@ class Placement:
     peer: int | None = None
 
 
-def alone(pinned_only: bool) -> list[Placement]:
-    """For one process: on one core, and unpinned."""
-    first = min(_ALL)
-    return [Placement("one core", first)] + ([] if pinned_only else [Placement("unpinned")])
+_UNPINNED = (Placement("unpinned"),)
+
+
+def alone(plan: Plan, *servers: int) -> Iterator[Placement]:
+    """For one process: on one core, and unpinned. It is there until the next, and with it those that serve it."""
+    for place in (Placement("one core", min(_ALL)), *_UNPINNED[plan.pinned_only :]):
+        with placed(place, *servers):
+            yield place
 
 
 def pairs(pinned_only: bool) -> list[Placement]:
     """For two processes: both on one core, each on its own, and unpinned."""
-    cores = sorted(_ALL)
-    found = [Placement("one core", cores[0], cores[0])]
-    if len(cores) > 1:
-        found.append(Placement("two cores", cores[0], cores[1]))
-    return found + ([] if pinned_only else [Placement("unpinned")])
+    first, *others = sorted(_ALL)
+    apart = [Placement("two cores", first, others[0])] if others else []
+    return [Placement("one core", first, first), *apart, *_UNPINNED[pinned_only:]]
 
 
 def pin(core: int | None, process: int | None = None) -> None:

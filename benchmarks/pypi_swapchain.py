@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter as now
 from typing import Any
 
 from benchmarks.c_swapchain import CSwapchain
-from benchmarks.measure import Timed
+from benchmarks.measure import Timed, repeated
 
 _PATIENCE = 10**10  # ns
 
@@ -15,15 +14,7 @@ _PATIENCE = 10**10  # ns
 def frames(chain: CSwapchain, *, prebuilt: bool) -> Timed:
     """Frames on a swapchain that C has set up: with structures made for each call, or all of them made before."""
     loop = _Loop(chain)
-    frame = loop.prebuilt() if prebuilt else loop.made_each_time()
-
-    def timed(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            frame()
-        return now() - start
-
-    return timed
+    return repeated(loop.prebuilt() if prebuilt else loop.made_each_time())
 
 
 class _Loop:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.loops import FIRST
-from benchmarks.measure import Contender, Timed, timed
+from benchmarks.loops import FIRST, counted
+from benchmarks.measure import Contenders
 from benchmarks.nothing import COMMAND_BUFFER, QUEUE, NothingDriver
 
 
-def submits(driver: NothingDriver) -> list[Contender]:
-    """vkQueueSubmit2 with structures made for the call, and with structures made before; none without libvulkan."""
+def submits(driver: NothingDriver) -> Contenders:
+    """vkQueueSubmit2 with structures made for the call, and with ones made before, of which only the value is written.
+
+    None without libvulkan.
+    """
     try:
         import vulkan
     except (ImportError, OSError):  # the latter without libvulkan
-        return []
+        return {}
     # The package's own wrapper, made for a function pointer as it makes those of extensions.
     pointer = vulkan.ffi.cast("PFN_vkQueueSubmit2", driver.function("vkQueueSubmit2"))
     submit = vulkan._vulkan._wrap_vkQueueSubmit2(pointer)
     queue = vulkan.ffi.cast("VkQueue", QUEUE)
     semaphore = driver.semaphore()
-    return [
-        Contender("PyPI vulkan", _made_each_time(vulkan, submit, queue, semaphore)),
-        Contender("PyPI vulkan, prebuilt", _prebuilt(vulkan, submit, queue, semaphore)),
-    ]
+    kept = _infos(vulkan, semaphore, FIRST)
+    calls: dict[str, Any] = {"submit": submit, "queue": queue}
+    anew = "kept = infos(vulkan, semaphore, value); submit(queue, 1, kept[0], None)"
+    made = counted(anew, **calls, infos=_infos, vulkan=vulkan, semaphore=semaphore)
+    only_the_value = "signal.value = value; submit(queue, 1, info, None)"
+    prebuilt = counted(only_the_value, **calls, info=kept[0], signal=kept[1], kept=kept)
+    return {"PyPI vulkan": made, "PyPI vulkan, prebuilt": prebuilt}
 
 
 def _infos(vulkan: Any, semaphore: int, value: int) -> tuple[Any, ...]:
@@ -41,27 +47,3 @@ def _infos(vulkan: Any, semaphore: int, value: int) -> tuple[Any, ...]:
         pSignalSemaphoreInfos=signal,
     )
     return info, signal, buffer
-
-
-def _made_each_time(vulkan: Any, submit: Any, queue: Any, semaphore: int) -> Timed:
-    @timed
-    def loop(n: int) -> None:
-        for value in range(FIRST, FIRST + n):
-            kept = _infos(vulkan, semaphore, value)
-            submit(queue, 1, kept[0], None)
-
-    return loop
-
-
-def _prebuilt(vulkan: Any, submit: Any, queue: Any, semaphore: int) -> Timed:
-    """Only the value is written anew."""
-    kept = _infos(vulkan, semaphore, FIRST)
-
-    @timed
-    def loop(n: int) -> None:
-        info, signal = kept[:2]
-        for value in range(FIRST, FIRST + n):
-            signal.value = value
-            submit(queue, 1, info, None)
-
-    return loop

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import vkshare
 from benchmarks import compiler, raster_libraries
-from benchmarks.measure import Contender, Spread, Timed, ratios, repeated, take_turns
-from benchmarks.placement import Placement, alone, placed
+from benchmarks.measure import Contenders, Spread, Timed, ratios, repeated, take_turns
+from benchmarks.placement import Placement, alone
 from benchmarks.plan import Plan
 from benchmarks.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
-from benchmarks.report import RATIO, Must, Row, ratio_row
+from benchmarks.report import RATIO, Must, Row, row, spreads
 
 if TYPE_CHECKING:
     from vkshare import CommandList, Device
@@ -30,12 +30,9 @@ def run(plan: Plan) -> list[Row]:
         one, two = (_Drawing(stack, scene, backend="cpu", raster_threads=n) for n in (1, 2))
         others = _others(stack, scene, plan)
         rows: list[Row] = []
-        for place in alone(plan.pinned_only):
-            with placed(place):
-                rows += _against_c(place, one, scene, others, plan)
-        with placed(Placement("unpinned")):
-            rows += _two_threads(one, two, plan)
-        return rows
+        for place in alone(plan):
+            rows += _against_c(place, one, scene, others, plan)
+        return [*rows, *_two_threads(one, two, plan)]
 
 
 class _Drawing:
@@ -56,7 +53,7 @@ def _submitted(device: Device, commands: CommandList) -> Timed:
 
 
 def _against_c(
-    place: Placement, drawing: _Drawing, scene: Scene, others: dict[str, list[Contender]], plan: Plan
+    place: Placement, drawing: _Drawing, scene: Scene, others: dict[str, Contenders], plan: Plan
 ) -> Iterator[Row]:
     references: dict[str, Timed] = {}
     try:
@@ -66,33 +63,22 @@ def _against_c(
     musts = {_OVER: Must(1.15), _DRAW: Must(1.2)}
     for what, ours in ((_OVER, drawing.over), (_DRAW, drawing.draw)):
         plan.progress(f"{what}, {place.name}")
-        contenders = [Contender("ours", ours, _TURN)]
+        ways = {"ours": ours}
         if what in references:
-            contenders.append(Contender("c", references[what], _TURN))
+            ways["c"] = references[what]
         if place.here is not None:
-            contenders += others[what]
-        samples = take_turns(contenders, plan.seconds)
-        mine, c = samples.pop("ours"), samples.pop("c", None)
-        spreads = {name: Spread.of(each) for name, each in samples.items()}
-        yield ratio_row(what, place.name, mine, c, musts[what], others=spreads)
+            ways |= others[what]
+        yield row(what, place.name, take_turns(ways, plan.seconds, _TURN), musts[what])
 
 
 def _two_threads(one: _Drawing, two: _Drawing, plan: Plan) -> Iterator[Row]:
     """Unpinned always: two threads need two cores."""
     for what, first, second in ((_OVER, one.over, two.over), (_DRAW, one.draw, two.draw)):
-        plan.progress(f"{what}, two threads")
-        samples = take_turns([Contender("one", first, _TURN), Contender("two", second, _TURN)], plan.seconds)
-        yield Row(
-            what=f"{what}, two threads",
-            place="unpinned",
-            ours=Spread.of(samples["two"]),
-            theirs=None,
-            kind=RATIO,
-            figure=ratios(samples["two"], samples["one"]),
-            must=Must(0.6) if what == _OVER else None,
-            against="one",
-            others={"one thread": Spread.of(samples["one"])},
-        )
+        what, must = f"{what}, two threads", Must(0.6) if what == _OVER else None
+        plan.progress(what)
+        samples = take_turns({"one thread": first, "two": second}, plan.seconds, _TURN)
+        ours, figure = Spread.of(samples["two"]), ratios(samples.pop("two"), samples["one thread"])
+        yield Row(what, "unpinned", ours, None, RATIO, figure, must, against="one", others=spreads(samples))
 
 
 # ---- the others -----------------------------------------------------------------------------------------------------
@@ -101,11 +87,10 @@ def _two_threads(one: _Drawing, two: _Drawing, plan: Plan) -> Iterator[Row]:
 def _references(scene: Scene) -> dict[str, Timed]:
     """The loops of c/raster_reference.c, for the baseline of the architecture."""
     library = compiler.library("raster_reference.c", flags=("-O3", "-DSUFFIX=baseline"))
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    pointer, size, edge = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     over = compiler.function(library, "reference_over_baseline", pointer, pointer, size, returns=None)
-    triangles = compiler.function(
-        library, "reference_triangles_baseline", pointer, ctypes.c_int, ctypes.c_int, pointer, size, returns=None
-    )
+    types = pointer, edge, edge, pointer, size
+    triangles = compiler.function(library, "reference_triangles_baseline", *types, returns=None)
     target, reference = scene.source.copy(), scene.reference_triangles()
 
     def composite() -> None:
@@ -117,22 +102,21 @@ def _references(scene: Scene) -> dict[str, Timed]:
     return {_OVER: repeated(composite), _DRAW: repeated(draw)}
 
 
-def _others(stack: contextlib.ExitStack, scene: Scene, plan: Plan) -> dict[str, list[Contender]]:
+def _others(stack: contextlib.ExitStack, scene: Scene, plan: Plan) -> dict[str, Contenders]:
     """2D libraries, and software Vulkan, by what they draw; those that are not installed are noted."""
-    found: dict[str, list[Contender]] = {_OVER: [], _DRAW: []}
+    over, draw = {}, {}
     for name, make in raster_libraries.LIBRARIES.items():
         try:
             library = make(scene)
         except (ImportError, OSError):  # the latter where a shared library is missing
             plan.note(f"{name} is not installed")
             continue
-        found[_OVER].append(Contender(name, repeated(library.over), _TURN))
+        over[name] = repeated(library.over)
         if library.draw is not None:
-            found[_DRAW].append(Contender(name, repeated(library.draw), _TURN))
+            draw[name] = repeated(library.draw)
     for adapter in vkshare.adapters("vulkan"):
         if adapter.kind == "software":
             drawing = _Drawing(stack, scene, adapter=adapter, validation=False)
             name = adapter.name.split()[0]
-            found[_OVER].append(Contender(name, drawing.over, _TURN))
-            found[_DRAW].append(Contender(name, drawing.draw, _TURN))
-    return found
+            over[name], draw[name] = drawing.over, drawing.draw
+    return {_OVER: over, _DRAW: draw}

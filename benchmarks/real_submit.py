@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import compiler, loops
-from benchmarks.measure import Contender, Timed, take_turns
+from benchmarks import compiler, devices, loops
+from benchmarks.measure import Timed, take_turns
 from benchmarks.nothing import submits
-from benchmarks.placement import alone, placed
+from benchmarks.placement import alone
 from benchmarks.plan import Plan
-from benchmarks.report import Must, Row, ratio_row
+from benchmarks.report import Must, Row, row
 
 if TYPE_CHECKING:
-    from vkshare import Adapter, Device
+    from vkshare import Device
 
 _IN_FLIGHT = 256  # submits between two waits: no queue is ever full
 
@@ -23,27 +24,48 @@ def run(plan: Plan) -> list[Row]:
     import vkshare
 
     rows = []
-    for adapter in vkshare.adapters("vulkan"):
-        with vkshare.open(adapter, validation=False, name="bench") as device:
-            for place in alone(plan.pinned_only):
-                with placed(place):
-                    plan.progress(f"submit on {adapter.name}, {place.name}")
-                    rows.append(_row(adapter, device, place.name, plan))
+    for device in devices.opened(vkshare.adapters("vulkan")):
+        for place in alone(plan):
+            plan.progress(f"submit on {device.adapter.name}, {place.name}")
+            with contextlib.closing(_Queue(device)) as queue:
+                ours = loops.submit(device, queue.commands)
+                samples = take_turns({"ours": queue.drained(ours), "c": queue.drained(queue.c)}, plan.seconds, 2e-3)
+            must = Must(1.1) if device.adapter.kind == "gpu" else None
+            rows.append(row(f"submit(c) on {device.adapter.name}", place.name, samples, must))
     if not rows:
         plan.note("submit on a real driver: there is no Vulkan driver here")
     return rows
 
 
-def _row(adapter: Adapter, device: Device, place: str, plan: Plan) -> Row:
-    queue = _Queue(device)
-    try:
-        ours = Contender("ours", queue.drained(loops.submit(device, queue.commands)), batch=2e-3)
-        theirs = Contender("c", queue.drained(queue.c), batch=2e-3)
-        samples = take_turns([ours, theirs], plan.seconds)
-    finally:
-        queue.close()
-    must = Must(1.1) if adapter.kind == "gpu" else None
-    return ratio_row(f"submit(c) on {adapter.name}", place, samples["ours"], samples["c"], must)
+def timeline(objects: Any) -> int:
+    """The handle of a new timeline semaphore."""
+    from vkshare.backends.vulkan.api import VK, address, new
+
+    kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
+    return address(objects.make("vkCreateSemaphore", new("VkSemaphoreCreateInfo", pNext=kind)))
+
+
+def queue_submit(device: Device) -> int:
+    """The address of the driver's vkQueueSubmit2."""
+    from vkshare.backends.vulkan.api import address
+
+    backend: Any = device._backend
+    prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
+    get = prototype(backend.native_handles()["get_device_proc_addr"])
+    found: int = get(address(backend.context.device), b"vkQueueSubmit2")
+    return found
+
+
+def drained(context: Any, timed: Timed, most: int) -> Timed:
+    """The same with what was submitted waited for every so often, outside of the time."""
+    return loops.drained(timed, most, lambda: context.vk.vkQueueWaitIdle(context.queue))
+
+
+def seconds_of(result: float) -> float:
+    """The result of a loop in C. RuntimeError: it is a VkResult."""
+    if result < 0:
+        raise RuntimeError(f"a Vulkan call of C's failed with {result:.0f}")
+    return result
 
 
 class _Queue:
@@ -51,7 +73,7 @@ class _Queue:
 
     def __init__(self, device: Device) -> None:
         from vkshare.backends.vulkan import barriers
-        from vkshare.backends.vulkan.api import VK, address, new
+        from vkshare.backends.vulkan.api import address
         from vkshare.backends.vulkan.objects import Objects
 
         self._device = device
@@ -59,30 +81,22 @@ class _Queue:
         context = self._context
         self._objects = Objects(context)
         buffer = self._objects.record(lambda commands: barriers.everything(context.vk, commands), name="bench")
-        kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
-        semaphore = self._objects.make("vkCreateSemaphore", new("VkSemaphoreCreateInfo", pNext=kind))
-        self._semaphores = (ctypes.c_uint64 * 1)(address(semaphore))
+        self._semaphores = (ctypes.c_uint64 * 1)(timeline(self._objects))
         self._last = 0
         self._time_submits = submits(compiler.library("calls.c"))
-        get = device._backend.native_handles()["get_device_proc_addr"]  # type: ignore[index]
-        prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
-        self._submit = prototype(get)(address(context.device), b"vkQueueSubmit2")
-        self._queue = address(context.queue)
-        self._raw = address(buffer)
+        self._submit, self._queue, self._raw = queue_submit(device), address(context.queue), address(buffer)
         self.commands = device.record()
         self.commands._set_vulkan(self._raw, (), lambda: None)
 
     def c(self, n: int) -> float:
         """The calls that calls.c times."""
         first, self._last = self._last + 1, self._last + n
-        seconds: float = self._time_submits(self._submit, self._queue, self._raw, self._semaphores, 1, first, n)
-        if seconds < 0:
-            raise RuntimeError(f"vkQueueSubmit2 failed with {seconds:.0f}")
-        return seconds
+        submit = self._submit, self._queue, self._raw
+        return seconds_of(self._time_submits(*submit, self._semaphores, 1, first, n))
 
     def drained(self, timed: Timed) -> Timed:
-        """The same with what was submitted waited for every so often, outside of the time."""
-        return loops.drained(timed, _IN_FLIGHT, lambda: self._context.vk.vkQueueWaitIdle(self._context.queue))
+        """With waits."""
+        return drained(self._context, timed, _IN_FLIGHT)
 
     def close(self) -> None:
         """Frees what was made; nothing runs any more."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import compiler, loops
-from benchmarks.measure import Contender, Samples, Spread, Timed, differences, take_turns, timed
-from benchmarks.placement import alone, placed
+from benchmarks import compiler, devices
+from benchmarks.measure import Timed, take_turns, timed
+from benchmarks.placement import alone
 from benchmarks.plan import Plan
-from benchmarks.report import OVER_C, Must, Row
+from benchmarks.real_submit import drained, seconds_of, timeline
+from benchmarks.report import OVER_C, Must, Row, row
 
 if TYPE_CHECKING:
-    from vkshare import Adapter, Device, Surface
+    from vkshare import Device, Surface
 
 _SIZE = 64, 64
 _TURN = 2e-4  # seconds: a software driver's threads seldom interrupt so short a turn
@@ -32,43 +34,34 @@ def run(plan: Plan) -> list[Row]:
     import vkshare
 
     rows = []
-    for adapter in vkshare.adapters("vulkan"):
-        with vkshare.open(adapter, validation=False, name="bench") as device, device.create_surface(*_SIZE) as surface:
+    for device in devices.opened(vkshare.adapters("vulkan")):
+        with device.create_surface(*_SIZE) as surface:
             surface.acquire()
-            for place in alone(plan.pinned_only):
-                with placed(place):
-                    rows += _rows(adapter, device, surface, place.name, plan)
+            for place in alone(plan):
+                rows += _rows(device, surface, place.name, plan)
             surface.release()
     return rows
 
 
-def _rows(adapter: Adapter, device: Device, surface: Surface, place: str, plan: Plan) -> list[Row]:
-    plan.progress(f"recording on {adapter.name}, {place}")
-    queue = _Queue(device, surface)
-    try:
-        samples = take_turns(
-            [
-                Contender("ours", queue.drained(_ours(device, surface, 1)), batch=_TURN),
-                Contender("c", queue.drained(queue.c(1)), batch=_TURN),
-                Contender("ours, many", queue.drained(_ours(device, surface, _MANY)), batch=_TURN),
-                Contender("c, many", queue.drained(queue.c(_MANY)), batch=_TURN),
-            ],
-            2 * plan.seconds,
-        )
-    finally:
-        queue.close()
-    is_gpu = adapter.kind == "gpu"  # a software driver runs beside its caller: its figures are no targets
+def _rows(device: Device, surface: Surface, place: str, plan: Plan) -> list[Row]:
+    name = device.adapter.name
+    plan.progress(f"recording on {name}, {place}")
+    with contextlib.closing(_Queue(device, surface)) as queue:
+        ways = {
+            "ours": _ours(device, surface, 1),
+            "c": queue.c(1),
+            "ours, many": _ours(device, surface, _MANY),
+            "c, many": queue.c(_MANY),
+        }
+        samples = take_turns({way: queue.drained(each) for way, each in ways.items()}, 2 * plan.seconds, _TURN)
+    is_gpu = device.adapter.kind == "gpu"  # a software driver runs beside its caller: its figures are no targets
     one, many = (Must(8e-6), Must(2e-6)) if is_gpu else (None, None)
-    ours, c = ([sample / _MANY for sample in samples[name]] for name in ("ours, many", "c, many"))
+    of_one = {way: samples[way] for way in ("ours", "c")}
+    of_many = {way: [sample / _MANY for sample in samples[f"{way}, many"]] for way in ("ours", "c")}
     return [
-        _row(f"submit(record().clear().draw_triangles()) on {adapter.name}", place, samples["ours"], samples["c"], one),
-        _row(f"a draw of {_MANY} in such a list on {adapter.name}", place, ours, c, many),
+        row(f"submit(record().clear().draw_triangles()) on {name}", place, of_one, one, OVER_C),
+        row(f"a draw of {_MANY} in such a list on {name}", place, of_many, many, OVER_C),
     ]
-
-
-def _row(what: str, place: str, ours: Samples, theirs: Samples, must: Must | None) -> Row:
-    figure = differences(ours, theirs)
-    return Row(what, place, Spread.of(ours), Spread.of(theirs), OVER_C, figure, must)
 
 
 def _ours(device: Device, surface: Surface, draws: int) -> Timed:
@@ -86,20 +79,16 @@ def _ours(device: Device, surface: Surface, draws: int) -> Timed:
 class _Target(ctypes.Structure):
     """target of c/record.c."""
 
-    _fields_ = (
-        *(
-            (name, ctypes.c_uint64)
-            for name in ("device", "queue", "view", "pipeline", "vertices", "mapped", "timeline")
-        ),
-        *((name, ctypes.c_uint32) for name in ("family", "width", "height", "to_host")),
-    )
+    _handles = ("device", "queue", "view", "pipeline", "vertices", "mapped", "timeline")
+    _numbers = ("family", "width", "height", "to_host")
+    _fields_ = (*((name, ctypes.c_uint64) for name in _handles), *((name, ctypes.c_uint32) for name in _numbers))
 
 
 class _Queue:
     """C's objects beside ours, on the same device. Only one of the two uses the queue at a time."""
 
     def __init__(self, device: Device, surface: Surface) -> None:
-        from vkshare.backends.vulkan.api import VK, address, new
+        from vkshare.backends.vulkan.api import VK, address
         from vkshare.backends.vulkan.memory import host_buffer
         from vkshare.backends.vulkan.objects import Objects
         from vkshare.backends.vulkan.pipelines import COLOURED, VERTEX_SIZE
@@ -108,10 +97,8 @@ class _Queue:
         backend: Any = device._backend
         self._context = context = backend.context
         self._objects = Objects(context)
-        vertices, memory = host_buffer(
-            self._objects, _RING * _MOST * 3 * VERTEX_SIZE, VK.BUFFER_USAGE_VERTEX_BUFFER_BIT
-        )
-        kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
+        size = _RING * _MOST * 3 * VERTEX_SIZE
+        vertices, memory = host_buffer(self._objects, size, VK.BUFFER_USAGE_VERTEX_BUFFER_BIT)
         target = _Target(
             device=address(context.device),
             queue=address(context.queue),
@@ -119,7 +106,7 @@ class _Queue:
             pipeline=address(backend._pipelines.get(COLOURED, surface.spec.format.vk_format)),
             vertices=address(vertices),
             mapped=memory.address,
-            timeline=address(self._objects.make("vkCreateSemaphore", new("VkSemaphoreCreateInfo", pNext=kind))),
+            timeline=timeline(self._objects),
             family=context.queue_family,
             width=surface.width,
             height=surface.height,
@@ -137,18 +124,11 @@ class _Queue:
 
     def c(self, draws: int) -> Timed:
         """C's loop."""
-
-        def loop(n: int) -> float:
-            seconds: float = self._time(self._recorder, _TRIANGLE.ctypes.data, draws, n)
-            if seconds < 0:
-                raise RuntimeError(f"a Vulkan call of C's failed with {seconds:.0f}")
-            return seconds
-
-        return loop
+        return lambda n: seconds_of(self._time(self._recorder, _TRIANGLE.ctypes.data, draws, n))
 
     def drained(self, timed: Timed) -> Timed:
-        """The same with what was submitted waited for every so often, outside of the time."""
-        return loops.drained(timed, _IN_FLIGHT, lambda: self._context.vk.vkQueueWaitIdle(self._context.queue))
+        """With waits."""
+        return drained(self._context, timed, _IN_FLIGHT)
 
     def close(self) -> None:
         """Frees what was made; nothing runs any more."""

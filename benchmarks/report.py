@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import Any
 
 from benchmarks import compiler
-from benchmarks.measure import Samples, Spread, ratios
+from benchmarks.measure import Samples, Spread, differences, rates, ratios
 from vkshare import __version__
 from vkshare.cli import table
 
@@ -61,23 +62,44 @@ class Row:
         return "met" if self.must.is_met(self.figure) else "not met"
 
 
-def ratio_row(what: str, place: str, ours: Samples, theirs: Samples | None, must: Must | None, **more: Any) -> Row:
-    """Ours in terms of theirs, round by round; without theirs there is no figure. `more`: the row's other fields."""
-    return Row(
-        what=what,
-        place=place,
-        ours=Spread.of(ours),
-        theirs=Spread.of(theirs) if theirs else None,
-        kind=RATIO,
-        figure=ratios(ours, theirs) if theirs else None,
-        must=must,
-        **more,
-    )
+def row(
+    what: str, place: str, samples: Mapping[str, Samples], must: Must | None = None, kind: str = RATIO, **more: Any
+) -> Row:
+    """What take_turns() gave, "ours" in terms of "c" round by round; without "c" there is no figure.
+
+    `kind` is RATIO or OVER_C; `more` has the row's other fields.
+    """
+    others = spreads(samples)
+    ours, theirs = others.pop("ours"), others.pop("c", None)
+    compare = ratios if kind == RATIO else differences
+    figure = compare(samples["ours"], samples["c"]) if theirs else None
+    return Row(what, place, ours, theirs, kind, figure, must, **{"others": others, **more})
 
 
-def own_row(what: str, ours: Spread, kind: str, must: Must | None = None, place: str = "unpinned", **more: Any) -> Row:
+def apart(what: str, place: str, ours: Samples, theirs: Samples, name: str = "") -> Row:
+    """The larger of the two rates over the smaller: all operations over all the time that they took.
+
+    Two processes that chase each other round a ring have two rates, some 1.5 apart, according to how far apart they
+    happen to run; a median says which of the two came more often, and jumps.
+    """
+    quotient = fmean(theirs) / fmean(ours)
+    figure = Spread.of([max(quotient, 1 / quotient)])
+    others = {name: Spread.of(rates(theirs))} if name else {}
+    more: dict[str, Any] = {"is_rate": True, "against": "apart", "others": others}
+    return Row(what, place, Spread.of(rates(ours)), None, RATIO, figure, Must(1.1), **more)
+
+
+def spreads(samples: Mapping[str, Samples]) -> dict[str, Spread]:
+    """Summarise each contender's."""
+    return {name: Spread.of(each) for name, each in samples.items()}
+
+
+def own_row(
+    what: str, ours: Spread | float, kind: str, must: Must | None = None, place: str = "unpinned", **more: Any
+) -> Row:
     """Ours alone: the figure is the measured value itself. `more`: the row's other fields."""
     more.setdefault("unit", "things" if kind == COUNT else "")
+    ours = ours if isinstance(ours, Spread) else Spread.of([float(ours)])
     return Row(what, place, ours, None, kind, ours, must, **more)
 
 

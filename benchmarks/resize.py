@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import cycle
 from time import perf_counter as now
@@ -11,11 +10,12 @@ from typing import Any
 import vkshare
 from benchmarks import child, swapchain_pairs
 from benchmarks.c_swapchain import Size
-from benchmarks.measure import Contender, Spread, Timed, take_turns
-from benchmarks.placement import alone, placed
+from benchmarks.measure import Spread, Timed, repeated, take_turns
+from benchmarks.placement import alone
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, Must, Row, own_row, ratio_row
+from benchmarks.report import COUNT, RATIO, Must, Row, own_row, row
 from benchmarks.swapchain_pairs import Pair, drained
+from vkshare.demos.storm import resident_bytes
 
 _FASTER = Must(1.0)
 _SIZES: dict[str, tuple[Size, ...]] = {
@@ -39,9 +39,9 @@ def run(plan: Plan) -> list[Row]:
             policies = swapchain_pairs.policies(device, headless=True)
             for fences in policies if adapter.backend == "vulkan" else ():
                 with swapchain_pairs.headless(device, _SIZES["1280x720"][0], plan, present_fences=fences) as pair:
-                    rows += _rows(pair, plan, present_fences=fences)
+                    rows += rows_of(pair, plan, present_fences=fences)
         if adapter.backend == "vulkan":
-            rows += swapchain_pairs.in_windows(__name__, "resizes of windows", index, plan)
+            rows += swapchain_pairs.in_windows(__name__, "resizes of windows", _SIZES["1280x720"][0], index, plan)
         for fences in policies:
             rows += _left_behind(index, adapter.name, plan, present_fences=fences)
     if not vkshare.adapters("vulkan"):
@@ -52,30 +52,26 @@ def run(plan: Plan) -> list[Row]:
 # ---- the time ----------------------------------------------------------------------------------------------------
 
 
-def _rows(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
+def rows_of(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
+    """Both sizes, at each place."""
     how = f"{pair.where}, present fences" if present_fences else pair.where
-    for place in alone(plan.pinned_only):
-        with placed(place, *pair.servers):
-            for name, sizes in _SIZES.items():
-                what = f"resize + first frame, {name}, {how}"
-                plan.progress(f"{what}, {place.name}")
-                with swapchain_pairs.failures_noted(plan, what):
-                    yield _row(what, place.name, pair, sizes, plan, kept=0 if present_fences else _KEPT)
+    for place in alone(plan, *pair.servers):
+        for name, sizes in _SIZES.items():
+            what = f"resize + first frame, {name}, {how}"
+            plan.progress(f"{what}, {place.name}")
+            with swapchain_pairs.failures_noted(plan, what):
+                yield _row(what, place.name, pair, sizes, plan, kept=0 if present_fences else _KEPT)
 
 
 def _row(what: str, place: str, pair: Pair, sizes: tuple[Size, ...], plan: Plan, *, kept: int) -> Row:
     ours = _ours(pair, sizes)
     ours(_WARM_UP)
-    contenders = [Contender("ours", drained(ours, pair.device.wait_idle), _TURN)]
+    ways = {"ours": drained(ours, pair.device.wait_idle)}
     if pair.theirs:
-        contenders.append(Contender("c", drained(_c(pair, sizes), pair.theirs.wait), _TURN))
+        ways["c"] = drained(_c(pair, sizes), pair.theirs.wait)
         if kept and pair.where == "headless":
-            contenders.append(Contender("keeps", drained(pair.theirs.resizes(sizes, kept), pair.theirs.wait), _TURN))
-    samples = take_turns(contenders, plan.seconds)
-    keeps = samples.get("keeps")
-    others = {f"C that keeps {kept} old ones": Spread.of(keeps)} if keeps else {}
-    what = f"{what}, {pair.device.adapter.name}"
-    return ratio_row(what, place, samples["ours"], samples.get("c"), _FASTER, others=others)
+            ways[f"C that keeps {kept} old ones"] = drained(pair.theirs.resizes(sizes, kept), pair.theirs.wait)
+    return row(f"{what}, {pair.device.adapter.name}", place, take_turns(ways, plan.seconds, _TURN), _FASTER)
 
 
 def _ours(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
@@ -83,18 +79,15 @@ def _ours(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
     clear = swapchain_pairs.clear(swapchain)
     resize: Any = pair.resize or (lambda size: swapchain.resize(*size))
 
-    def loop(n: int) -> float:
-        start = now()
-        for _ in range(n):
-            size = next(turns)
-            resize(size)
-            for _ in range(_ATTEMPTS):
-                swapchain.present_prepared(clear)
-                if swapchain.extent == size:
-                    break
-        return now() - start
+    def follow() -> None:
+        size = next(turns)
+        resize(size)
+        for _ in range(_ATTEMPTS):
+            swapchain.present_prepared(clear)
+            if swapchain.extent == size:
+                break
 
-    return loop
+    return repeated(follow)
 
 
 def _c(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
@@ -114,18 +107,6 @@ def _c(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
     return loop
 
 
-def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool) -> tuple[list[Row], list[str]]:
-    """For the other process: on the display that its environment names."""
-    plan = Plan(seconds=seconds, pinned_only=pinned_only)
-    rows: list[Row] = []
-    with vkshare.open(vkshare.adapters()[adapter], validation=False, name="bench") as device:
-        for fences in swapchain_pairs.policies(device, headless=False):
-            size = _SIZES["1280x720"][0]
-            with swapchain_pairs.windows(device, size, plan, present_fences=fences, server=server) as pair:
-                rows += _rows(pair, plan, present_fences=fences)
-    return rows, plan.notes
-
-
 # ---- what is left behind -----------------------------------------------------------------------------------------
 
 
@@ -139,34 +120,17 @@ def _left_behind(adapter: int, name: str, plan: Plan, *, present_fences: bool) -
     except child.ChildFailed as error:
         plan.note(f"{resizes:,} resizes, {how}: {error}")
         return []
-    memory = reported["bytes"] / reported["early_bytes"]
+    early, late = (Spread.of([float(reported[name])]) for name in ("early_bytes", "bytes"))
+    grown: dict[str, Any] = {"against": f"after {_EARLY}", "others": {f"after {_EARLY}": early}, "unit": "bytes"}
+    counts = {
+        f"swapchains alive in {resizes:,} resizes, {how}": (reported["swapchains"], reported["retired_limit"] + 1),
+        f"semaphores after {frames:,} frames, {how}": (reported["semaphores"], reported["most_semaphores"]),
+    }
+    memory = f"memory after {resizes:,} resizes, {how}"
     return [
-        Row(
-            what=f"memory after {resizes:,} resizes, {how}",
-            place="-",
-            ours=_exactly(reported["bytes"]),
-            theirs=None,
-            kind=RATIO,
-            figure=_exactly(memory),
-            must=_MEMORY,
-            against=f"after {_EARLY}",
-            others={f"after {_EARLY}": _exactly(reported["early_bytes"])},
-            unit="bytes",
-        ),
-        _count(
-            f"swapchains alive in {resizes:,} resizes, {how}", reported["swapchains"], reported["retired_limit"] + 1
-        ),
-        _count(f"semaphores after {frames:,} frames, {how}", reported["semaphores"], reported["most_semaphores"]),
+        Row(memory, "-", late, None, RATIO, Spread.of([late.median / early.median]), _MEMORY, **grown),
+        *(own_row(what, number, COUNT, Must(most), "-") for what, (number, most) in counts.items()),
     ]
-
-
-def _count(what: str, number: int, most: int) -> Row:
-    spread = _exactly(number)
-    return own_row(what, spread, COUNT, Must(most), "-")
-
-
-def _exactly(value: float) -> Spread:
-    return Spread(value, value, value)
 
 
 def what_is_left(adapter: int, present_fences: bool, resizes: int, frames: int) -> dict[str, int]:
@@ -182,17 +146,12 @@ def what_is_left(adapter: int, present_fences: bool, resizes: int, frames: int) 
             swapchain.resize(*next(sizes))
             swapchain.present_prepared(clear)
             if i + 1 == min(_EARLY, resizes // 2):
-                reported["early_bytes"] = _resident_bytes()
+                reported["early_bytes"] = resident_bytes()
             reported["swapchains"] = max(reported["swapchains"], swapchain.statistics().swapchains)
-        reported["bytes"] = _resident_bytes()
+        reported["bytes"] = resident_bytes()
         swapchain_pairs.one_call(swapchain)(frames)
         statistics = swapchain.statistics()
         reported["semaphores"] = statistics.semaphores
         reported["retired_limit"] = statistics.retired_limit
         reported["most_semaphores"] = 3 * swapchain.image_count + 2
         return reported
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import socket
 import tempfile
@@ -14,16 +13,17 @@ from typing import Any
 
 import vkshare
 from benchmarks import placement
-from benchmarks.measure import Contender, Samples, Spread, percentile, ratios, repeated, sleeps, take_turns, timed
+from benchmarks.child import started
+from benchmarks.loops import counted
+from benchmarks.measure import Samples, percentile, repeated, sleeps, take_turns
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row
+from benchmarks.report import COUNT, TIME, Must, Row, own_row, row
 from vkshare.server import Client, Kind, RenderServer, Route
 from vkshare.server.messages import Body
 from vkshare.server.request_types import Answer
 
 _SPIN = 0x100
 _CLIENTS, _FLOODERS = 32, 7
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 def run(plan: Plan) -> list[Row]:
@@ -53,19 +53,19 @@ def _spin(executor: Any, request: Any) -> Answer:
     return Answer()
 
 
-def _serve(path: str, pipe: Connection) -> None:
+def _serve(pipe: Connection, path: str) -> None:
     kinds = [Kind(_SPIN, Seconds, Route.CAN_FAIL, _spin)]
     with RenderServer(lambda: vkshare.open(backend="cpu"), path, kinds=kinds, patience=60.0) as server:
         pipe.send("ready")
         server.serve_forever()
 
 
-def _echo(sock: socket.socket) -> None:
+def _echo(_: Connection, sock: socket.socket) -> None:
     while data := sock.recv(64):
         sock.send(data)
 
 
-def _flood(path: str, seconds: float, pipe: Connection) -> None:
+def _flood(pipe: Connection, path: str, seconds: float) -> None:
     with Client(path, timeout=60) as client:
         surface = client.create_surface(8, 8)
         commands = client.record().clear(surface, (1, 0, 0, 1))
@@ -83,27 +83,13 @@ def _flood(path: str, seconds: float, pipe: Connection) -> None:
 
 
 @contextlib.contextmanager
-def _child(target: Any, *arguments: Any) -> Iterator[multiprocessing.process.BaseProcess]:
-    process = _SPAWN.Process(target=target, args=arguments, daemon=True)
-    process.start()
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.join()
-
-
-@contextlib.contextmanager
 def _server() -> Iterator[tuple[str, int]]:
     """A server in a process of its own: its path and pid."""
-    here, there = _SPAWN.Pipe()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "server")
-        with _child(_serve, path, there) as process:
-            there.close()
-            here.recv()
-            assert process.pid is not None
-            yield path, process.pid
+        with started(_serve, path, patience=0) as child:
+            child.heard()
+            yield path, child.pid
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -111,30 +97,19 @@ def _server() -> Iterator[tuple[str, int]]:
 
 def _no_op(plan: Plan, where: placement.Placement) -> Row:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with near, far, _child(_echo, far) as echo, _server() as (path, pid), Client(path) as client:
+    with (
+        near,
+        far,
+        started(_echo, far, patience=0) as echo,
+        _server() as (path, pid),
+        Client(path) as client,
+        placement.placed(where),
+    ):
         for peer in (echo.pid, pid):
             placement.pin(where.peer, peer)
-        placement.pin(where.here)
-        try:
-            ours, theirs = Contender("no-op", repeated(client.ping)), Contender("echo", _echoes(near))
-            samples = take_turns([ours, theirs], plan.seconds)
-        finally:
-            placement.pin(None)
-    spreads = Spread.of(samples["no-op"]), Spread.of(samples["echo"])
-    figure = ratios(samples["no-op"], samples["echo"])
-    return Row("no-op round trip", where.name, *spreads, RATIO, figure, Must(1.5), against="a Python seqpacket echo")
-
-
-def _echoes(sock: socket.socket) -> Any:
-    data = bytes(16)
-
-    @timed
-    def loop(n: int) -> None:
-        for _ in range(n):
-            sock.send(data)
-            sock.recv(64)
-
-    return loop
+        echoes = counted("sock.send(data); sock.recv(64)", sock=near, data=bytes(16))
+        samples = take_turns({"ours": repeated(client.ping), "c": echoes}, plan.seconds)
+    return row("no-op round trip", where.name, samples, Must(1.5), against="a Python seqpacket echo")
 
 
 def _beside_renderer(seconds: float) -> list[Row]:
@@ -157,23 +132,18 @@ def _beside_renderer(seconds: float) -> list[Row]:
 
 def _beside_flood(seconds: float) -> list[Row]:
     with _server() as (path, _), Client(path) as light, contextlib.ExitStack() as flooding:
-        pipes = []
-        for _ in range(_FLOODERS):
-            here, there = _SPAWN.Pipe()
-            flooding.enter_context(_child(_flood, path, seconds, there))
-            there.close()
-            pipes.append(here)
-        for pipe in pipes:
-            pipe.recv()
-        for pipe in pipes:
-            pipe.send("go")
+        flooders = [flooding.enter_context(started(_flood, path, seconds, patience=0)) for _ in range(_FLOODERS)]
+        for flooder in flooders:
+            flooder.heard()
+        for flooder in flooders:
+            flooder.pipe.send("go")
         waits = _timed(light.ping, seconds, pause=2e-3)
-        counts = [float(pipe.recv()) for pipe in pipes]
+        counts = [float(flooder.heard()) for flooder in flooders]
     p99 = percentile(waits, 99)
     jain = 100 * sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
     return [
         own_row(f"no-op beside {_FLOODERS} that flood, p99", p99, TIME, Must(20e-3)),
-        own_row("Jain's index of these, hundredths", Spread.of([jain]), COUNT, Must(95.0, at_least=True)),
+        own_row("Jain's index of these, hundredths", jain, COUNT, Must(95.0, at_least=True)),
     ]
 
 
@@ -195,6 +165,6 @@ def _idle(seconds: float) -> Row:
         time.sleep(0.3)
         before = sleeps(pid)
         time.sleep(seconds)
-        woken = float(sleeps(pid) - before)
+        woken = sleeps(pid) - before
     what = f"wakeups of {_CLIENTS} idle clients' server in {seconds:g} s"
-    return own_row(what, Spread.of([woken]), COUNT, Must(0.0))
+    return own_row(what, woken, COUNT, Must(0.0))

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from time import perf_counter as now
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import loops, over_c, pypi_vulkan, real_submit, recording
 from benchmarks.measure import Samples, Spread, Timed
@@ -23,23 +23,11 @@ _BURST = 100  # calls; some 20 us, a frame's worth and more
 
 def run(plan: Plan) -> list[Row]:
     """On the driver that does nothing: quiet, then beside a thread that spins; then on the real drivers."""
-    rows = over_c.run("submit is", _calls, _rows, plan)
+    rows = over_c.run("submit is", _calls, plan, _beside_a_spinning_thread)
     return rows + real_submit.run(plan) + recording.run(plan) if rows else []  # these need a C compiler, too
 
 
-def _rows(driver: NothingDriver, calls: list[Call], place: str, plan: Plan) -> list[Row]:
-    rows = []
-    for call in calls:
-        plan.progress(f"{call.what}, {place}")
-        others = pypi_vulkan.submits(driver) if call.what == "submit(c)" else []
-        rows.append(over_c.row(call, place, plan, others))
-    for call in calls:
-        plan.progress(f"{call.what} beside a spinning thread, {place}")
-        rows.append(_beside_a_spinning_thread(call, place, plan))
-    return rows
-
-
-def _calls(driver: NothingDriver, device: Device) -> list[Call]:
+def _calls(driver: NothingDriver, device: Device, _: object) -> list[Call]:
     """C signals as many semaphores as ours does: the fence, and the queue's own timeline."""
     commands, fence = device.record(), device.create_fence()
     theirs = [driver.semaphore(), driver.semaphore()]
@@ -48,8 +36,9 @@ def _calls(driver: NothingDriver, device: Device) -> list[Call]:
     def c(n_signals: int) -> Timed:
         return lambda n: driver.time_submits(theirs[:n_signals], next(values), n)
 
+    plain, pypi = loops.submit(device, commands), pypi_vulkan.submits(driver)
     return [
-        Call("submit(c)", loops.submit(device, commands), c(1), Must(60e-9)),
+        Call("submit(c)", plain, c(1), Must(60e-9), pypi),
         Call("submit(c, signals=f)", loops.submit_signal_next(device, commands, fence), c(2), Must(60e-9)),
         Call("submit(c, signals=((f, v+1),))", loops.submit_signal_value(device, commands, fence), c(2), Must(150e-9)),
     ]
@@ -68,18 +57,11 @@ def _beside_a_spinning_thread(call: Call, place: str, plan: Plan) -> Row:
         with _spinning():
             busy += _bursts(call.ours)
     quiet = Spread.of(alone)
-    return Row(
-        what=f"{call.what}, a thread spins",
-        place=place,
-        ours=Spread.of(busy),
-        theirs=None,
-        kind=RATIO,
-        figure=Spread.of([sample / quiet.median for sample in busy]),
-        must=Must(2.0),
-        against="quiet",
-        others={"quiet": quiet},
-        note="bursts of 100 calls; a burst in which the switch interval ended has the other thread's 5 ms in it (MAX)",
-    )
+    figure = Spread.of([sample / quiet.median for sample in busy])
+    note = "bursts of 100 calls; a burst in which the switch interval ended has the other thread's 5 ms in it (MAX)"
+    compared: dict[str, Any] = {"against": "quiet", "others": {"quiet": quiet}, "note": note}
+    what = f"{call.what}, a thread spins"
+    return Row(what, place, Spread.of(busy), None, RATIO, figure, Must(2.0), **compared)
 
 
 def _bursts(timed: Timed) -> Samples:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import process_time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import vkshare
 from benchmarks import c_swapchain, child, compiler, pypi_swapchain
 from benchmarks.c_swapchain import HEADLESS, RING, WINDOW, CDevice, CSwapchain, Size
-from benchmarks.measure import Contender, Timed, repeated
+from benchmarks.measure import Timed, repeated
 from benchmarks.placement import Placement
 from benchmarks.plan import Plan
 from benchmarks.report import Row
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from vkshare.present.frame import Prepared
 
 RED = (1.0, 0.0, 0.0, 1.0)
-_TURN = 10e-3  # seconds: what a turn leaves in flight is little beside it
+TURN = 10e-3  # seconds: what a turn leaves in flight is little beside it
 _WARM_UP = 32  # frames: each image's first one is slow, and would make for short turns
 
 
@@ -41,32 +42,26 @@ class Pair:
     resize_theirs: Callable[[Size], None] | None = None
     servers: Sequence[int] = ()  # processes that take part
 
-    def contenders(self, loop: Timed) -> list[Contender]:
+    def contenders(self, loop: Timed) -> dict[str, Timed]:
         """A loop over ours, and C's."""
-        loop(_WARM_UP)
-        found = [Contender("ours", drained(loop, self.device.wait_idle), _TURN)]
-        if self.theirs:
-            found.append(Contender("c", drained(self.theirs.frames, self.theirs.wait), _TURN))
-        return found
+        return self._drained(loop, drained)
 
-    def cpu_contenders(self, loop: Timed) -> list[Contender]:
+    def cpu_contenders(self, loop: Timed) -> dict[str, Timed]:
         """The same by the CPU time of all threads of this process: what other processes do hardly changes it."""
-        loop(_WARM_UP)
-        found = [Contender("ours", _by_cpu(loop, self.device.wait_idle), _TURN)]
-        if self.theirs:
-            found.append(Contender("c", _by_cpu(self.theirs.frames, self.theirs.wait), _TURN))
-        return found
+        return self._drained(loop, _by_cpu)
 
-    def pypi_contenders(self) -> list[Contender]:
+    def _drained(self, loop: Timed, how: Callable[[Timed, Callable[[], object]], Timed]) -> dict[str, Timed]:
+        loop(_WARM_UP)
+        theirs = {"c": how(self.theirs.frames, self.theirs.wait)} if self.theirs else {}
+        return {"ours": how(loop, self.device.wait_idle), **theirs}
+
+    def pypi_contenders(self) -> dict[str, Timed]:
         """The package `vulkan`, on a window of glfw where it is one."""
         if not self.pypi:
-            return []
+            return {}
         name = "glfw + vulkan" if self.resize else "PyPI vulkan"
-        loops = {name: False, f"{name}, prebuilt": True}
-        return [
-            Contender(name, drained(pypi_swapchain.frames(self.pypi, prebuilt=prebuilt), self.pypi.wait), _TURN)
-            for name, prebuilt in loops.items()
-        ]
+        loops = {how: pypi_swapchain.frames(self.pypi, prebuilt=bool(how)) for how in ("", ", prebuilt")}
+        return {f"{name}{how}": drained(loop, self.pypi.wait) for how, loop in loops.items()}
 
 
 def drained(timed: Timed, wait: Callable[[], object]) -> Timed:
@@ -98,7 +93,7 @@ def headless(device: Device, size: Size, plan: Plan, *, present_fences: bool) ->
         ours = stack.enter_context(device.create_swapchain(vkshare.Headless(*size), present_fences=present_fences))
         theirs = pypi = None
         with _or_note(plan):
-            gpu = stack.enter_context(CDevice.open(device, present_fences=present_fences))
+            gpu = stack.enter_context(CDevice.open(device))
             theirs, pypi = (
                 stack.enter_context(_like(ours, gpu, size, kind=kind, present_fences=present_fences)) for _ in range(2)
             )
@@ -117,7 +112,7 @@ def windows(device: Device, size: Size, plan: Plan, *, present_fences: bool, ser
         theirs = pypi = None
         c_window = _glfw_window(stack, size)
         with _or_note(plan):
-            gpu = stack.enter_context(CDevice.open(device, present_fences=present_fences))
+            gpu = stack.enter_context(CDevice.open(device))
 
             def make(window: Any) -> CSwapchain:
                 surface = _glfw_surface(gpu, window)
@@ -125,32 +120,37 @@ def windows(device: Device, size: Size, plan: Plan, *, present_fences: bool, ser
 
             theirs = stack.enter_context(make(c_window))
             pypi = None if present_fences else stack.enter_context(make(_glfw_window(stack, size)))
-        yield Pair(
-            "Xvfb",
-            device,
-            ours,
-            theirs,
-            pypi,
-            lambda to: window.resize(*to),
-            lambda to: glfw.set_window_size(c_window, *to),
-            (server,),
-        )
+        resizes = (lambda to: window.resize(*to)), (lambda to: glfw.set_window_size(c_window, *to))
+        yield Pair("Xvfb", device, ours, theirs, pypi, *resizes, (server,))
 
 
-def in_windows(module: str, what: str, adapter: int, plan: Plan) -> list[Row]:
-    """`rows_of_windows()` of that module, in a process of its own: glfw belongs to one display for good."""
+def in_windows(module: str, what: str, size: Size, adapter: int, plan: Plan) -> list[Row]:
+    """`rows_of()` of that module, in a process of its own: glfw belongs to one display for good."""
     try:
         with xvfb() as server:
             environment = {"DISPLAY": server.display, "PYGLFW_LIBRARY_VARIANT": "x11"}
-            arguments = (adapter, server.pid, plan.seconds, plan.pinned_only)
+            arguments = (module, size, adapter, server.pid, plan.seconds, plan.pinned_only)
             plan.progress(f"{what} under Xvfb")
-            rows, notes = child.call(module, "rows_of_windows", *arguments, environment=environment)
+            rows, notes = child.call(__name__, "rows_of_windows", *arguments, environment=environment)
     except (NoXvfb, child.ChildFailed) as error:
         plan.note(f"{what}: {error}")
         return []
     for note in notes:
         plan.note(note)
     return list(rows)
+
+
+def rows_of_windows(
+    module: str, size: Size, adapter: int, server: int, seconds: float, pinned_only: bool
+) -> tuple[list[Row], list[str]]:
+    """For the other process: on the display that its environment names."""
+    plan = Plan(seconds=seconds, pinned_only=pinned_only)
+    rows: list[Row] = []
+    with vkshare.open(vkshare.adapters("vulkan")[adapter], validation=False, name="bench") as device:
+        for fences in policies(device, headless=False):
+            with windows(device, size, plan, present_fences=fences, server=server) as pair:
+                rows += importlib.import_module(module).rows_of(pair, plan, present_fences=fences)
+    return rows, plan.notes
 
 
 def policies(device: Device, *, headless: bool) -> list[bool]:

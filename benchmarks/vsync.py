@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import statistics
 import threading
@@ -12,9 +11,10 @@ from fractions import Fraction
 from multiprocessing.connection import Connection
 
 from benchmarks import xvfb
-from benchmarks.measure import Samples, Spread, percentile, sleeps
+from benchmarks.child import started
+from benchmarks.measure import Samples, percentile, sleeps
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row
+from benchmarks.report import COUNT, TIME, Must, Row, own_row, row
 from vkshare.vsync import Display, Observer, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
 
 _INTERVAL = Fraction(1, 60)
@@ -33,24 +33,30 @@ def run(plan: Plan) -> list[Row]:
 
 def _lateness(plan: Plan, seconds: float) -> list[Row]:
     plan.progress(f"ticks of 60 Hz, {seconds:g} s")
-    sleeper, present = _Sleeper(seconds), _Present(plan, seconds)
+    slept: Samples = []
+    heard: list[int] = []
+    others = [
+        threading.Thread(target=_sleep, args=(seconds, slept)),
+        threading.Thread(target=_listen, args=(plan, seconds, heard)),
+    ]
+    for thread in others:
+        thread.start()
     with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window, window.observe() as seen:
         told, taken, ticks = _watch(display, seen, seconds)
         skipped = display.statistics().skipped
-    slept, heard = sleeper.join(), present.join()
+    for thread in others:
+        thread.join()
     rows = []
     for name, part, must in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
-        others = {"taken by a Python thread": percentile(taken, part), "Python's sleep": percentile(slept, part)}
+        beside = {"taken by a Python thread": percentile(taken, part), "Python's sleep": percentile(slept, part)}
         what = f"latency of a software tick, {name}"
-        rows.append(own_row(what, percentile(told, part), TIME, Must(must), others=others))
-    rows.append(own_row(f"ticks of {len(ticks)} missed", Spread.of([float(skipped)]), COUNT, Must(0.0)))
-    ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, told, strict=True)])
+        rows.append(own_row(what, percentile(told, part), TIME, Must(must), others=beside))
+    rows.append(own_row(f"ticks of {len(ticks)} missed", skipped, COUNT, Must(0.0)))
     if heard:
-        theirs = _sigma([each * 1e-9 for each in heard])
-        ratio = Spread.of([ours / theirs])
-        spreads = Spread.of([ours]), Spread.of([theirs])
+        ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, told, strict=True)])
+        sigmas = {"ours": [ours], "c": [_sigma([each * 1e-9 for each in heard])]}
         what = "sigma of the interval, against X11 Present"
-        rows.append(Row(what, "unpinned", *spreads, RATIO, ratio, Must(0.25), against="X11 Present"))
+        rows.append(row(what, "unpinned", sigmas, Must(0.25), against="X11 Present"))
     return rows
 
 
@@ -69,49 +75,26 @@ def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Sample
     return told, taken, ticks
 
 
-class _Sleeper:
+def _sleep(seconds: float, late: Samples) -> None:
     """The alternative without vkshare: a Python thread that sleeps until the next point of its grid."""
-
-    def __init__(self, seconds: float) -> None:
-        self._late: Samples = []
-        self._thread = threading.Thread(target=self._run, args=(seconds,))
-        self._thread.start()
-
-    def _run(self, seconds: float) -> None:
-        start = time.monotonic() + float(_INTERVAL) / 2
-        for n in range(1, int(seconds / _INTERVAL)):
-            target = start + n * float(_INTERVAL)
-            time.sleep(max(0.0, target - time.monotonic()))
-            self._late.append(time.monotonic() - target)
-
-    def join(self) -> Samples:
-        self._thread.join()
-        return self._late
+    start = time.monotonic() + float(_INTERVAL) / 2
+    for n in range(1, int(seconds / _INTERVAL)):
+        target = start + n * float(_INTERVAL)
+        time.sleep(max(0.0, target - time.monotonic()))
+        late.append(time.monotonic() - target)
 
 
-class _Present:
+def _listen(plan: Plan, seconds: float, times: list[int]) -> None:
     """X11's Present on an Xvfb: the times that it tells, ns."""
+    from vkshare.vsync.sources import X11PresentSource
 
-    def __init__(self, plan: Plan, seconds: float) -> None:
-        self._plan, self._seconds = plan, seconds
-        self._times: list[int] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        from vkshare.vsync.sources import X11PresentSource
-
-        try:
-            with xvfb.xvfb() as server, X11PresentSource(display_name=server.display) as source:
-                source.start(self._times.append)
-                time.sleep(self._seconds)
-                source.stop()
-        except xvfb.NoXvfb as error:
-            self._plan.note(f"vsync: {error}, so there is no X11 Present to compare with")
-
-    def join(self) -> list[int]:
-        self._thread.join()
-        return self._times
+    try:
+        with xvfb.xvfb() as server, X11PresentSource(display_name=server.display) as source:
+            source.start(times.append)
+            time.sleep(seconds)
+            source.stop()
+    except xvfb.NoXvfb as error:
+        plan.note(f"vsync: {error}, so there is no X11 Present to compare with")
 
 
 def _sigma(times: Samples) -> float:
@@ -136,8 +119,8 @@ def _idle(plan: Plan, seconds: float) -> list[Row]:
         time.sleep(0.1)
         before = sleeps(os.getpid(), but=threading.get_native_id())
         time.sleep(seconds)
-        woken = float(sleeps(os.getpid(), but=threading.get_native_id()) - before)
-    return [own_row(f"wakeups in {seconds:g} s without observers", Spread.of([woken]), COUNT, Must(0.0))]
+        woken = sleeps(os.getpid(), but=threading.get_native_id()) - before
+    return [own_row(f"wakeups in {seconds:g} s without observers", woken, COUNT, Must(0.0))]
 
 
 # ---- the bridge ------------------------------------------------------------------------------------------------------
@@ -146,22 +129,17 @@ def _idle(plan: Plan, seconds: float) -> list[Row]:
 def _bridge(plan: Plan, seconds: float) -> list[Row]:
     """The same ticks, taken by a thread here and by one in a child."""
     plan.progress(f"ticks over the bridge, {seconds:g} s")
-    context = multiprocessing.get_context("spawn")
-    pipe, theirs = context.Pipe()
     with (
         Display("bench", interval=_INTERVAL) as display,
         VsyncDispatcher(display) as window,
         VsyncBridge(window) as bridge,
         window.observe() as observer,
+        bridge.export() as descriptor,
+        started(_follow, descriptor, seconds) as child,
     ):
-        with bridge.export() as descriptor:
-            process = context.Process(target=_follow, args=(descriptor, seconds, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            pipe.recv()
+        child.heard()
         here = dict(_take(observer, seconds))
-        there: list[tuple[int, int]] = pipe.recv()
-        process.join()
+        there: list[tuple[int, int]] = child.heard()
     over = [(taken - here[tick]) * 1e-9 for tick, taken in there if tick in here]
     late = percentile([(taken - tick) * 1e-9 for tick, taken in here.items()], 99)
     rows = []
@@ -181,7 +159,7 @@ def _take(observer: Observer, seconds: float) -> list[tuple[int, int]]:
     return taken
 
 
-def _follow(descriptor: VsyncDescriptor, seconds: float, pipe: Connection) -> None:
+def _follow(pipe: Connection, descriptor: VsyncDescriptor, seconds: float) -> None:
     with Display(source=descriptor) as display, VsyncDispatcher(display) as window, window.observe() as observer:
         descriptor.close()
         for _ in range(20):  # the bridge has proven itself

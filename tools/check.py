@@ -16,7 +16,16 @@ import sys
 from pathlib import Path
 
 from results import ROOT
-from test_jobs import C_BUILDS, DRIVERS, PYTEST, c_build_commands, our_environment, prepare_driver, pytest_environment
+from test_jobs import (
+    C_BUILDS,
+    DRIVERS,
+    PYTEST,
+    c_build_commands,
+    our_environment,
+    prepare_driver,
+    pytest_environment,
+    venv_path,
+)
 
 
 def is_c_test(test: str) -> bool:
@@ -29,7 +38,7 @@ def is_c_test(test: str) -> bool:
 
 def run_c_test(build: str, test: str) -> int:
     """Build the C tests and run one of them."""
-    environment = our_environment() | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = our_environment() | venv_path()
     ctest = ["ctest", "--test-dir", str(ROOT / "build" / build), "--no-tests=error", "--output-on-failure"]
     for command in [*c_build_commands(build), [*ctest, "-R", f"^{Path(test).stem}$"]]:
         quiet = subprocess.DEVNULL if command[0] == "cmake" and "--build" not in command else None

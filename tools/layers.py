@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from results import ROOT
 
 
 def order(root: Path = ROOT) -> list[str]:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from results import ROOT
-from test_jobs import driver_environment, our_environment
+from run_tests import run_command
+from test_jobs import driver_environment, pytest_environment, venv_path
 
 if TYPE_CHECKING:
     from mutants import Mutant
@@ -71,8 +72,7 @@ class Tree:
         self._python = folder / "venv" / "bin" / "python"
         self._unbroken: dict[str, str] = {}  # build -> digest of its binaries
         self._touched: set[str] = set()  # files that a mutant changed
-        self._environment = our_environment() | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        self._environment = venv_path() | {
             "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
             "COLUMNS": "300",  # or pytest cuts off what a test said
             "VKSHARE_VALIDATION": "1",
@@ -80,23 +80,9 @@ class Tree:
 
     def run(self, command: list[str], environment: dict[str, str] | None = None, limit: int = LIMIT) -> tuple[int, str]:
         """Run a command in the tree, its output to the log too. Return its status, 124 past the limit, and output."""
-        # A session of its own, and timeout(1), which ends the whole group: tests have child processes.
-        whole = ["timeout", "--kill-after=5", str(limit), *command]
-        with self.log.open("a+b") as log:
-            log.write(f"$ {' '.join(command)}\n".encode())
-            log.flush()
-            start = log.tell()
-            status = subprocess.run(
-                whole,
-                cwd=self.folder,
-                env=self._environment | (environment or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            ).returncode
-            log.seek(start)
-            return status, log.read().decode(errors="replace")
+        start = self.log.stat().st_size if self.log.exists() else 0
+        status = run_command(command, self._environment | (environment or {}), self.log, limit, self.folder)
+        return status, self.log.read_bytes()[start:].decode(errors="replace").partition("\n")[2]
 
     # ---- breaking and mending
 
@@ -203,11 +189,7 @@ class Tree:
 
     def pytest(self, driver: str, arguments: list[str]) -> tuple[int, str]:
         """Run pytest on a driver."""
-        environment = (driver_environment(driver) or {}) | {
-            "VKSHARE_TEST_DRIVER": driver,
-            "VKSHARE_BACKEND": "cpu" if driver == "cpu" else "vulkan",
-            "VKSHARE_FULL": "1",
-        }
+        environment = (driver_environment(driver) or {}) | pytest_environment(driver) | {"VKSHARE_FULL": "1"}
         # Verbose names the test that was running when all ended; the thread ends one that hears no signals.
         options = ["-v", "--tb=short", "-p", "no:cacheprovider", "--timeout=40", "--timeout-method=thread"]
         return self.run([str(self._python), "-m", "pytest", *options, *arguments], environment)

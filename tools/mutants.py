@@ -23,15 +23,16 @@ changes no binary, or stays green; also where a test that turned red is red with
 from __future__ import annotations
 
 import argparse
+import contextlib
 import queue
 import re
 import shlex
 import shutil
 import sys
 import tempfile
-import threading
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -139,26 +140,20 @@ def run_tests(tree: Tree, mutant: Mutant) -> tuple[int, str]:
 
 def judge(tree: Tree, mutant: Mutant) -> Verdict:
     """Break the tree, run the tests, mend it."""
-    verdict = Verdict(mutant)
     # The unbroken tree comes first: its binaries are what the mutant's are compared with.
     if not tree.prepare(mutant.suite):
-        verdict.wrong = "the tree does not build without it"
-        return verdict
+        return Verdict(mutant, "the tree does not build without it")
     try:
-        if wrong := tree.apply(mutant):
-            verdict.wrong = wrong
-        elif not (wrong := tree.build(mutant.suite)):
-            status, output = run_tests(tree, mutant)
-            verdict.tests, verdict.message = red_tests(mutant.suite, output)
-            if status == 0:
-                verdict.wrong = "stays green"
-            elif mutant.suite == "pytest" and status not in (PYTEST_FAILED, 124, 137) and 0 < status < 128:
-                verdict.wrong = f"its tests did not run (status {status})"
-        else:
-            verdict.wrong = wrong
+        if wrong := tree.apply(mutant) or tree.build(mutant.suite):
+            return Verdict(mutant, wrong)
+        status, output = run_tests(tree, mutant)
+        if status == 0:
+            wrong = "stays green"
+        elif mutant.suite == "pytest" and status not in (PYTEST_FAILED, 124, 137) and 0 < status < 128:
+            wrong = f"its tests did not run (status {status})"
+        return Verdict(mutant, wrong, *red_tests(mutant.suite, output))
     finally:
         tree.mend()
-    return verdict
 
 
 def judge_unbroken(tree: Tree, verdicts: list[Verdict]) -> list[str]:
@@ -213,30 +208,21 @@ def run_all(mutants: list[Mutant], jobs: int, base: Path) -> tuple[list[Verdict]
     # C tests first, so that each tree changes from one build to the other at most once.
     for mutant in sorted(mutants, key=lambda m: m.suite):
         waiting.put(mutant)
-    verdicts: list[Verdict] = []
-    complaints: list[str] = []
-    shares: list[list[Verdict]] = [[] for _ in range(jobs)]
 
-    def work(number: int) -> None:
+    def work(number: int) -> tuple[list[Verdict], list[str]]:
         tree = Tree(original, base / f"tree{number}")
-        while not waiting.empty():
-            try:
+        verdicts: list[Verdict] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
                 mutant = waiting.get_nowait()
-            except queue.Empty:
-                break
-            started = time.monotonic()
-            verdict = judge(tree, mutant)
-            verdicts.append(verdict)
-            shares[number].append(verdict)
-            report(verdict, time.monotonic() - started)
-        complaints.extend(judge_unbroken(tree, [verdict for verdict in shares[number] if not verdict.wrong]))
+                started = time.monotonic()
+                verdicts.append(judge(tree, mutant))
+                report(verdicts[-1], time.monotonic() - started)
+        return verdicts, judge_unbroken(tree, [verdict for verdict in verdicts if not verdict.wrong])
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return verdicts, complaints
+    with ThreadPoolExecutor(jobs) as threads:
+        shares = list(threads.map(work, range(jobs)))
+    return [verdict for share, _ in shares for verdict in share], [each for _, share in shares for each in share]
 
 
 def report(verdict: Verdict, seconds: float) -> None:

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from results import ROOT
+
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.trace_runs import Row, Trace, command  # noqa: E402
+from support.trace_runs import Row, Trace, command
 
 OUTPUT = ROOT / "docs" / "images"
 RATE = "60"  # Hz of the X server's vertical blanks
@@ -88,9 +89,6 @@ class Picture:
         """When the last one was notified, and all steps were done."""
         ends = [arrow.end for arrow in self.arrows]
         return max([*ends, *(bar.end for bar in self.bars if bar.is_step)])
-
-    def lane(self, process: str, thread: str) -> int:
-        return next(i for i, lane in enumerate(self.lanes) if (lane.process, lane.thread) == (process, thread))
 
 
 # ---- the trace ---------------------------------------------------------------------------------------------------

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from report import failure_lines, summary_line, table
@@ -28,15 +27,15 @@ from test_jobs import Job, all_jobs, our_environment
 _running: set[subprocess.Popen[bytes]] = set()
 
 
-def run_command(command: list[str], job: Job, log: Path, limit: float) -> int:
-    """Run one command of a job in a process group of its own; 124 when it ran past its limit, as timeout(1) has it."""
+def run_command(command: list[str], environment: dict[str, str], log: Path, limit: float, folder: Path) -> int:
+    """Run a command in a process group of its own; 124 when it ran past its limit, as timeout(1) has it."""
     with log.open("ab") as out:
         out.write(f"$ {' '.join(command)}\n".encode())
         out.flush()
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
-            env=our_environment() | job.environment,
+            cwd=folder,
+            env=our_environment() | environment,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -76,7 +75,7 @@ def run_job(job: Job, required: set[str], limit: float) -> Results:
     print(f"{job.name:28} started", flush=True)
     status = 0
     for command in job.commands:
-        status = run_command(command, job, log, limit - (time.monotonic() - started))
+        status = run_command(command, job.environment, log, limit - (time.monotonic() - started), ROOT)
         if status not in job.accepts:
             break
     results = job.collect() or results
@@ -101,25 +100,17 @@ def breakdown(job: Job, status: int, limit: float) -> str:
 def run_all(jobs: list[Job], workers: int, required: set[str], limit: float) -> list[Results]:
     """Run jobs, `workers` at a time, then those that must be alone one by one."""
     done: dict[str, Results] = {}
-
-    def work(waiting: queue.SimpleQueue[Job]) -> None:
-        while True:
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
-                return
-            done[job.name] = run_job(job, required, limit)
-
     for alone in (False, True):
-        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        for job in jobs:
-            if job.alone == alone:
-                waiting.put(job)
-        threads = [threading.Thread(target=work, args=(waiting,), daemon=True) for _ in range(1 if alone else workers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        chosen = [job for job in jobs if job.alone == alone]
+        with ThreadPoolExecutor(1 if alone else workers) as pool:
+            try:
+                ran = pool.map(lambda job: run_job(job, required, limit), chosen)
+                done |= zip((job.name for job in chosen), ran, strict=True)
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in list(_running):
+                    end_group(process)
+                raise
     return [done[job.name] for job in jobs]
 
 
@@ -151,8 +142,6 @@ def main() -> int:
     try:
         all_results = run_all(jobs, options.jobs, required, options.limit)
     except KeyboardInterrupt:
-        for process in list(_running):
-            end_group(process)
         return 130
     print("\n".join(["", *table(all_results, time.monotonic() - started)]))
     return int(any(results.count("failed") for results in all_results))

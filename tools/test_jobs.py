@@ -63,6 +63,11 @@ def our_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
+def venv_path() -> dict[str, str]:
+    """Return the PATH on which the venv's programs come first: cmake, ninja, ctest."""
+    return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
 def sysroot(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run tools/sysroot; its progress goes to our stderr."""
     command = [sys.executable, str(ROOT / "tools" / "sysroot"), *arguments]
@@ -165,8 +170,7 @@ def _ctest_job(build: str, full: bool) -> Job:
     folder = ROOT / "build" / build
     junit = RESULTS / f"ctest-{build}.xml"
     job = Job(NATIVE, f"ctest-{build}", environment=driver_environment("lavapipe25") or {})
-    job.environment |= {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the venv's cmake and ninja
+    job.environment |= venv_path() | {
         "ASAN_OPTIONS": "detect_stack_use_after_return=1",
         "TSAN_OPTIONS": "second_deadlock_stack=1",
         "VKS_KILLS": os.environ.get("VKS_KILLS", KILLS[full]),
@@ -197,7 +201,7 @@ def _cmake_job() -> Job:
     folder = ROOT / "build" / "cmake"
     old, tree, junit = folder / OLDEST_CMAKE, str(folder / "tree"), RESULTS / "ctest-cmake.xml"
     example, engine = ROOT / "examples" / "c_library", str(folder / "engine")
-    job = Job(NATIVE, "cmake", environment={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    job = Job(NATIVE, "cmake", environment=venv_path())
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
     cmake, ctest = (["env", f"PYTHONPATH={old}", str(old / "bin" / name)] for name in ("cmake", "ctest"))
     options = ["-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON", "-DVKSHARE_EXAMPLES=ON", "-DVKSHARE_FAULT_LAYER=ON"]

@@ -13,7 +13,6 @@ extra docs).
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import threading
 import time
@@ -22,10 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parent.parent
+from results import ROOT
+from test_jobs import prepare_driver
+
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.fault_layer import Event, FaultLayer, run_with_faults  # noqa: E402
+from support.fault_layer import Event, FaultLayer, run_with_faults
 
 if TYPE_CHECKING:
     import vkshare as vks
@@ -299,9 +300,10 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="the quickest of these is drawn")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
-    command = [sys.executable, str(ROOT / "tools" / "sysroot"), "--env", options.driver]
-    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    env = {**dict(line.split("=", 1) for line in lines), "VKSHARE_BACKEND": "vulkan"}
+    env, unavailable = prepare_driver(options.driver)
+    if unavailable:
+        raise SystemExit(unavailable)
+    env["VKSHARE_BACKEND"] = "vulkan"
     try:
         import timeline_chart
     except ImportError as error:

@@ -7,6 +7,15 @@
 #include "clock.h"
 #include "vulkan.h"
 
+#define TIMED(n, call)                                                                                                 \
+    double start = seconds();                                                                                          \
+    for (long i = 0; i < n; i++) {                                                                                     \
+        VkResult result = (call);                                                                                      \
+        if (result != VK_SUCCESS)                                                                                      \
+            return result;                                                                                             \
+    }                                                                                                                  \
+    return seconds() - start;
+
 /* One command buffer; `n_signals` semaphores are signalled with first, first + 1, ... A negative result: the VkResult
  * of a failed call. */
 double time_submits(PFN_vkQueueSubmit2 submit, VkQueue queue, VkCommandBuffer buffer, const VkSemaphore *semaphores,
@@ -36,40 +45,22 @@ double time_submits(PFN_vkQueueSubmit2 submit, VkQueue queue, VkCommandBuffer bu
 
 double time_values(PFN_vkGetSemaphoreCounterValue get, VkDevice device, VkSemaphore semaphore, long n)
 {
-    double start = seconds();
-    for (long i = 0; i < n; i++) {
-        uint64_t value;
-        VkResult result = get(device, semaphore, &value);
-        if (result != VK_SUCCESS)
-            return result;
-    }
-    return seconds() - start;
+    uint64_t value;
+    TIMED(n, get(device, semaphore, &value))
 }
 
 double time_signals(PFN_vkSignalSemaphore signal, VkDevice device, VkSemaphore semaphore, uint64_t first, long n)
 {
-    double start = seconds();
-    for (long i = 0; i < n; i++) {
-        VkSemaphoreSignalInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, NULL, semaphore, first + (uint64_t)i};
-        VkResult result = signal(device, &info);
-        if (result != VK_SUCCESS)
-            return result;
-    }
-    return seconds() - start;
+    VkSemaphoreSignalInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, NULL, semaphore, 0};
+    TIMED(n, (info.value = first + (uint64_t)i, signal(device, &info)))
 }
 
 double time_waits(PFN_vkWaitSemaphores wait, VkDevice device, VkSemaphore semaphore, uint64_t first, long n)
 {
-    double start = seconds();
-    for (long i = 0; i < n; i++) {
-        uint64_t value = first + (uint64_t)i;
-        VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                    .semaphoreCount = 1,
-                                    .pSemaphores = &semaphore,
-                                    .pValues = &value};
-        VkResult result = wait(device, &info, 0);
-        if (result != VK_SUCCESS)
-            return result;
-    }
-    return seconds() - start;
+    uint64_t value;
+    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                .semaphoreCount = 1,
+                                .pSemaphores = &semaphore,
+                                .pValues = &value};
+    TIMED(n, (value = first + (uint64_t)i, wait(device, &info, 0)))
 }

@@ -1,11 +1,24 @@
-// See composite.h. Compile with -O3, or with -O3 -march=native.
-#include "composite.h"
+// The work of a compositor for one picture of windows, in plain C. Pixels are R, G, B, A in memory.
+// Compile with -O3, or with -O3 -march=native.
+#include <stddef.h>
+#include <stdint.h>
 
 #include "clock.h"
 
 #define EVEN 0x00ff00ffu
 #define HALF 0x00800080u
-#define BAND 32 // rows; as much of a 1080p target as stays in the second-level cache beside what is read
+
+struct window {
+    const uint32_t *pixels; // premultiplied; width * height of them, row after row
+    int32_t width, height;
+    int32_t x, y;    // of its top left in the target; it may lie outside
+    int32_t opacity; // 0..255
+};
+
+struct target {
+    uint32_t *pixels;
+    int32_t width, height;
+};
 
 // x / 255 of each of two components a word, rounded; 128 has been added.
 static inline uint32_t over_255(uint32_t x) { return (x + (x >> 8 & EVEN)) >> 8 & EVEN; }
@@ -57,40 +70,25 @@ static void clear(const struct target *target, uint32_t colour, int32_t first, i
         target->pixels[i] = colour;
 }
 
-// One loop after the other, each over the whole picture.
-static void composite(const struct target *target, uint32_t colour, const struct window *windows, int32_t count)
+// A band of rows at a time, so that what was blended last is still in the cache; one loop after the other over the
+// whole picture where the band is as high.
+static void composite(const struct target *target, uint32_t colour, const struct window *windows, int32_t count,
+                      int32_t band)
 {
-    clear(target, colour, 0, target->height);
-    for (int32_t i = 0; i < count; i++)
-        blend(target, &windows[i], 0, target->height);
-}
-
-// The same loops a band of rows at a time, so that what was blended last is still in the cache.
-static void composite_in_bands(const struct target *target, uint32_t colour, const struct window *windows,
-                               int32_t count)
-{
-    for (int32_t first = 0; first < target->height; first += BAND) {
-        int32_t end = smaller(first + BAND, target->height);
+    for (int32_t first = 0; first < target->height; first += band) {
+        int32_t end = smaller(first + band, target->height);
         clear(target, colour, first, end);
         for (int32_t i = 0; i < count; i++)
             blend(target, &windows[i], first, end);
     }
 }
 
+// Clears the target, blends the windows over it in order, n times. Seconds.
 double time_composites(const struct target *target, uint32_t colour, const struct window *windows, int32_t count,
-                       long n)
+                       int32_t band, long n)
 {
     double start = seconds();
     for (long i = 0; i < n; i++)
-        composite(target, colour, windows, count);
-    return seconds() - start;
-}
-
-double time_composites_in_bands(const struct target *target, uint32_t colour, const struct window *windows,
-                                int32_t count, long n)
-{
-    double start = seconds();
-    for (long i = 0; i < n; i++)
-        composite_in_bands(target, colour, windows, count);
+        composite(target, colour, windows, count, band);
     return seconds() - start;
 }

@@ -28,21 +28,9 @@ int cuda_work(const cuda_side *cuda, unsigned value)
 static int vulkan_work(PFN_vkQueueSubmit2 submit, VkQueue queue, VkCommandBuffer buffer, VkSemaphore semaphore,
                        uint64_t after)
 {
-    VkSemaphoreSubmitInfo wait = {VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, semaphore, after,
-                                  VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
-    VkSemaphoreSubmitInfo signal = wait;
+    VkSemaphoreSubmitInfo wait = semaphore_info(semaphore, after, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT), signal = wait;
     signal.value = after + 1;
-    VkCommandBufferSubmitInfo commands = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL, buffer, 0};
-    VkSubmitInfo2 info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
-        .waitSemaphoreInfoCount = 1,
-        .pWaitSemaphoreInfos = &wait,
-        .commandBufferInfoCount = 1,
-        .pCommandBufferInfos = &commands,
-        .signalSemaphoreInfoCount = 1,
-        .pSignalSemaphoreInfos = &signal,
-    };
-    return submit(queue, 1, &info, 0);
+    return submit_one(submit, queue, buffer, 1, &wait, 1, &signal, 0);
 }
 
 /* n frames behind the value `after`: Vulkan's work, then CUDA's. The seconds that the calls took; negative: a VkResult,

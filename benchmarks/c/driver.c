@@ -2,7 +2,7 @@
  *
  * Submitting moves the counters and no more, so that what is left is the caller's own time. With driver_lag(1) a
  * counter moves by one each time that it is read, up to what was signalled: work that is always under way. One thread
- * at a time may call.
+ * at a time may call. Images of swapchains come round in turn, and every fence is signalled.
  */
 #include <string.h>
 
@@ -52,11 +52,6 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
     return VK_SUCCESS;
 }
 
-static void DestroySemaphore(VkDevice device, VkSemaphore semaphore, const void *allocator)
-{
-    (void)device, (void)semaphore, (void)allocator;
-}
-
 static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
 {
     (void)device;
@@ -79,24 +74,113 @@ static VkResult SignalSemaphore(VkDevice device, const VkSemaphoreSignalInfo *in
     return VK_SUCCESS;
 }
 
-void *driver_present_proc_addr(const char *name); /* driver_present.c */
+/* ---- presentation ---------------------------------------------------------------------------------------------- */
+
+#define IMAGES 3u /* of every swapchain */
+
+static uint64_t handles; /* the last that was given */
+static uint32_t turn;
+
+static VkResult make(uint64_t *out)
+{
+    *out = ++handles;
+    return VK_SUCCESS;
+}
+
+static VkResult CreateSwapchainKHR(VkDevice device, const VkSwapchainCreateInfoKHR *info, const void *allocator,
+                                   VkSwapchainKHR *out)
+{
+    (void)device, (void)info, (void)allocator;
+    turn = 0;
+    return make(out);
+}
+
+static VkResult GetSwapchainImagesKHR(VkDevice device, VkSwapchainKHR swapchain, uint32_t *n, VkImage *images)
+{
+    (void)device, (void)swapchain;
+    for (uint32_t i = 0; images && i < IMAGES; i++)
+        make(&images[i]);
+    *n = IMAGES;
+    return VK_SUCCESS;
+}
+
+static VkResult AcquireNextImageKHR(VkDevice device, VkSwapchainKHR swapchain, uint64_t timeout, VkSemaphore semaphore,
+                                    VkFence fence, uint32_t *index)
+{
+    (void)device, (void)swapchain, (void)timeout, (void)semaphore, (void)fence;
+    *index = turn;
+    turn = turn + 1 == IMAGES ? 0 : turn + 1;
+    return VK_SUCCESS;
+}
+
+static VkResult GetPhysicalDeviceSurfaceCapabilitiesKHR(VkPhysicalDevice physical, VkSurfaceKHR surface,
+                                                        VkSurfaceCapabilitiesKHR *out)
+{
+    (void)physical, (void)surface;
+    *out = (VkSurfaceCapabilitiesKHR){.minImageCount = 1,
+                                      .maxImageCount = IMAGES,
+                                      .currentExtent = {UINT32_MAX, UINT32_MAX},
+                                      .minImageExtent = {1, 1},
+                                      .maxImageExtent = {16384, 16384},
+                                      .maxImageArrayLayers = 1,
+                                      .supportedTransforms = 1,
+                                      .currentTransform = 1,
+                                      .supportedCompositeAlpha = VK_COMPOSITE_ALPHA_OPAQUE_BIT_KHR,
+                                      .supportedUsageFlags = ~UINT32_C(0)};
+    return VK_SUCCESS;
+}
+
+/* A fence, an image, memory, ...: every handle is one of 64 bits, and what is wanted of it says nothing. */
+static VkResult create(VkDevice device, const void *info, const void *allocator, uint64_t *out)
+{
+    (void)device, (void)info, (void)allocator;
+    return make(out);
+}
+
+static VkResult AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out)
+{
+    (void)device;
+    for (uint32_t i = 0; i < info->commandBufferCount; i++)
+        out[i] = (VkCommandBuffer)(uintptr_t)++handles;
+    return VK_SUCCESS;
+}
+
+/* For what destroys or records something, or says only that it went well; it looks at no argument. */
+static VkResult nothing(void) { return VK_SUCCESS; }
 
 /* PFN_vkGetDeviceProcAddr of the driver. */
 void *driver_get_proc_addr(VkDevice device, const char *name)
 {
+    /* clang-format off */
     static const struct {
         const char *name;
         void *function;
     } functions[] = {
-        {"vkQueueSubmit2", QueueSubmit2},         {"vkCreateSemaphore", CreateSemaphore},
-        {"vkDestroySemaphore", DestroySemaphore}, {"vkGetSemaphoreCounterValue", GetSemaphoreCounterValue},
-        {"vkWaitSemaphores", WaitSemaphores},     {"vkSignalSemaphore", SignalSemaphore},
+        {"vkQueueSubmit2", QueueSubmit2}, {"vkCreateSemaphore", CreateSemaphore},
+        {"vkGetSemaphoreCounterValue", GetSemaphoreCounterValue}, {"vkWaitSemaphores", WaitSemaphores},
+        {"vkSignalSemaphore", SignalSemaphore}, {"vkCreateSwapchainKHR", CreateSwapchainKHR},
+        {"vkGetSwapchainImagesKHR", GetSwapchainImagesKHR}, {"vkAcquireNextImageKHR", AcquireNextImageKHR},
+        {"vkGetPhysicalDeviceSurfaceCapabilitiesKHR", GetPhysicalDeviceSurfaceCapabilitiesKHR},
+        {"vkAllocateCommandBuffers", AllocateCommandBuffers}, {"vkCreateFence", create},
+        {"vkCreateImage", create}, {"vkAllocateMemory", create}, {"vkCreateImageView", create},
+        {"vkCreateCommandPool", create},
     };
+    static const char *const others[] = {
+        "vkQueuePresentKHR", "vkDestroySemaphore", "vkGetFenceStatus", "vkWaitForFences", "vkResetFences",
+        "vkDestroySwapchainKHR", "vkDestroyFence", "vkDestroyImage", "vkFreeMemory", "vkBindImageMemory",
+        "vkDestroyImageView", "vkDestroyCommandPool", "vkFreeCommandBuffers", "vkBeginCommandBuffer",
+        "vkEndCommandBuffer", "vkCmdPipelineBarrier2", "vkCmdClearColorImage", "vkCmdBeginRendering",
+        "vkCmdEndRendering", "vkDeviceWaitIdle", "vkGetImageMemoryRequirements",
+    };
+    /* clang-format on */
     (void)device;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!strcmp(name, functions[i].name))
             return functions[i].function;
-    return driver_present_proc_addr(name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(name, others[i]))
+            return nothing;
+    return NULL;
 }
 
 /* A semaphore of the driver, as a caller in C would make one. */

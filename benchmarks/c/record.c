@@ -12,23 +12,13 @@
 #define FLOATS 10u /* x y z w, r g b a, u v */
 #define PATIENCE UINT64_C(10000000000)
 
+/* clang-format off */
 #define FUNCTIONS(X)                                                                                                   \
-    X(CreateCommandPool)                                                                                               \
-    X(DestroyCommandPool)                                                                                              \
-    X(AllocateCommandBuffers)                                                                                          \
-    X(BeginCommandBuffer)                                                                                              \
-    X(EndCommandBuffer)                                                                                                \
-    X(CmdPipelineBarrier2)                                                                                             \
-    X(CmdBeginRendering)                                                                                               \
-    X(CmdEndRendering)                                                                                                 \
-    X(CmdSetViewport)                                                                                                  \
-    X(CmdSetScissor)                                                                                                   \
-    X(CmdBindPipeline)                                                                                                 \
-    X(CmdBindVertexBuffers)                                                                                            \
-    X(CmdDraw)                                                                                                         \
-    X(QueueSubmit2)                                                                                                    \
-    X(GetSemaphoreCounterValue)                                                                                        \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)     \
+    X(CmdPipelineBarrier2) X(CmdBeginRendering) X(CmdEndRendering) X(CmdSetViewport) X(CmdSetScissor)                  \
+    X(CmdBindPipeline) X(CmdBindVertexBuffers) X(CmdDraw) X(QueueSubmit2) X(GetSemaphoreCounterValue)                  \
     X(WaitSemaphores)
+/* clang-format on */
 
 /* Everything but the command pool is the caller's. */
 typedef struct target {
@@ -142,19 +132,6 @@ static VkResult record(const recorder *r, VkCommandBuffer commands, const float 
     return r->EndCommandBuffer(commands);
 }
 
-static VkResult submit(const recorder *r, VkCommandBuffer buffer, uint64_t value)
-{
-    VkSemaphoreSubmitInfo signal = {VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, r->to.timeline, value,
-                                    VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
-    VkCommandBufferSubmitInfo commands = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL, buffer, 0};
-    VkSubmitInfo2 info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
-                          .commandBufferInfoCount = 1,
-                          .pCommandBufferInfos = &commands,
-                          .signalSemaphoreInfoCount = 1,
-                          .pSignalSemaphoreInfos = &signal};
-    return r->QueueSubmit2(r->queue, 1, &info, 0);
-}
-
 /* The frame that used these objects has run. */
 static VkResult wait(const recorder *r)
 {
@@ -175,14 +152,17 @@ double time_recorded(recorder *r, const float *triangle, uint32_t triangles, lon
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     double start = seconds();
     for (long i = 0; i < n; i++) {
+        VkSemaphoreSubmitInfo signal =
+            semaphore_info(r->to.timeline, r->frames + 1, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT);
         uint32_t turn = (uint32_t)(r->frames % RING);
         VkResult result = wait(r);
         if (result == VK_SUCCESS)
             result = record(r, r->commands[turn], triangle, triangles, turn * MOST);
         if (result == VK_SUCCESS)
-            result = submit(r, r->commands[turn], ++r->frames);
+            result = submit_one(r->QueueSubmit2, r->queue, r->commands[turn], 0, NULL, 1, &signal, 0);
         if (result != VK_SUCCESS)
             return result > 0 ? -result : result;
+        r->frames++;
     }
     return seconds() - start;
 }

@@ -27,20 +27,6 @@ static VkResult resize(chain *chain, uint32_t width, uint32_t height)
     return result;
 }
 
-/* n resizes and first frames; `sizes` holds n_sizes pairs of width and height, taken in turn. Seconds, or the VkResult
- * of a failed call. */
-double time_resizes(chain *chain, const uint32_t *sizes, uint32_t n_sizes, long n)
-{
-    double start = seconds();
-    for (long i = 0; i < n; i++) {
-        const uint32_t *size = sizes + (uint64_t)i % n_sizes * 2;
-        VkResult result = resize(chain, size[0], size[1]);
-        if (result < 0)
-            return result;
-    }
-    return seconds() - start;
-}
-
 static void put_by(const chain *chain, kept *out)
 {
     *out = (kept){.swapchain = chain->swapchain};
@@ -58,8 +44,22 @@ static void destroy_all(gpu *gpu, const kept *old, uint32_t n)
     }
 }
 
-/* Like time_resizes(), not on a ring: the old ones are destroyed when there are `most` of them, all at once. */
-double time_resizes_keeping(chain *chain, const uint32_t *sizes, uint32_t n_sizes, long n, uint32_t most)
+static VkResult resize_keeping(chain *chain, const uint32_t *size, kept *old, uint32_t *n_old, uint32_t most)
+{
+    chain->gpu->DeviceWaitIdle(chain->gpu->device);
+    if (*n_old >= most || *n_old == MOST_KEPT) {
+        destroy_all(chain->gpu, old, *n_old);
+        *n_old = 0;
+    }
+    put_by(chain, &old[(*n_old)++]);
+    TRY(chain_build(chain, size[0], size[1]));
+    return chain_frame(chain);
+}
+
+/* n resizes and first frames; `sizes` holds n_sizes pairs of width and height, taken in turn. With `most`, not on a
+ * ring: the old ones are destroyed when there are so many of them, all at once. Seconds, or the VkResult of a failed
+ * call. */
+double time_resizes(chain *chain, const uint32_t *sizes, uint32_t n_sizes, long n, uint32_t most)
 {
     kept old[MOST_KEPT];
     uint32_t n_old = 0;
@@ -67,16 +67,10 @@ double time_resizes_keeping(chain *chain, const uint32_t *sizes, uint32_t n_size
     double start = seconds();
     for (long i = 0; i < n && result >= 0; i++) {
         const uint32_t *size = sizes + (uint64_t)i % n_sizes * 2;
-        chain->gpu->DeviceWaitIdle(chain->gpu->device);
-        if (n_old >= most || n_old == MOST_KEPT) {
-            destroy_all(chain->gpu, old, n_old);
-            n_old = 0;
-        }
-        put_by(chain, &old[n_old++]);
-        if ((result = chain_build(chain, size[0], size[1])) >= 0)
-            result = chain_frame(chain);
+        result = most ? resize_keeping(chain, size, old, &n_old, most) : resize(chain, size[0], size[1]);
     }
-    chain->gpu->DeviceWaitIdle(chain->gpu->device);
+    if (most)
+        chain->gpu->DeviceWaitIdle(chain->gpu->device);
     if (n_old && old[n_old - 1].swapchain == chain->swapchain)
         n_old--; /* none came in its place */
     destroy_all(chain->gpu, old, n_old);

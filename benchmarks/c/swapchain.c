@@ -10,23 +10,12 @@
 static VkResult submit(chain *chain, uint32_t image)
 {
     gpu *gpu = chain->gpu;
-    VkSemaphoreSubmitInfo wait = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
-                                  .semaphore = chain->flights[chain->flight].acquired,
-                                  .stageMask = chain_stage(chain)};
-    VkSemaphoreSubmitInfo signal = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
-                                    .semaphore = chain->images[image].rendered,
-                                    .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT};
-    VkCommandBufferSubmitInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO,
-                                          .commandBuffer = chain->images[image].commands};
+    VkSemaphoreSubmitInfo wait = semaphore_info(chain->flights[chain->flight].acquired, 0, chain_stage(chain));
+    VkSemaphoreSubmitInfo signal =
+        semaphore_info(chain->images[image].rendered, 0, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT);
     uint32_t n_semaphores = chain->kind != RING;
-    VkSubmitInfo2 info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
-                          .waitSemaphoreInfoCount = n_semaphores,
-                          .pWaitSemaphoreInfos = &wait,
-                          .commandBufferInfoCount = 1,
-                          .pCommandBufferInfos = &commands,
-                          .signalSemaphoreInfoCount = n_semaphores,
-                          .pSignalSemaphoreInfos = &signal};
-    return gpu->QueueSubmit2(gpu->queue, 1, &info, chain->flights[chain->flight].done);
+    return submit_one(gpu->QueueSubmit2, gpu->queue, chain->images[image].commands, n_semaphores, &wait, n_semaphores,
+                      &signal, chain->flights[chain->flight].done);
 }
 
 static VkResult present(chain *chain, uint32_t image)

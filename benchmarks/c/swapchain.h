@@ -20,53 +20,23 @@
             return tried;                                                                                              \
     } while (0)
 
+/* clang-format off */
 #define INSTANCE_FUNCTIONS(X)                                                                                          \
-    X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices)                                                                                        \
-    X(CreateDevice)                                                                                                    \
-    X(CreateHeadlessSurfaceEXT)                                                                                        \
-    X(DestroySurfaceKHR)                                                                                               \
-    X(GetPhysicalDeviceSurfaceSupportKHR)                                                                              \
-    X(GetPhysicalDeviceSurfaceCapabilitiesKHR)                                                                         \
-    X(GetDeviceProcAddr)
+    X(CreateHeadlessSurfaceEXT) X(DestroySurfaceKHR) X(GetPhysicalDeviceSurfaceSupportKHR)                             \
+    X(GetPhysicalDeviceSurfaceCapabilitiesKHR)
 
 #define DEVICE_FUNCTIONS(X)                                                                                            \
-    X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue)                                                                                                  \
-    X(DeviceWaitIdle)                                                                                                  \
-    X(CreateSwapchainKHR)                                                                                              \
-    X(DestroySwapchainKHR)                                                                                             \
-    X(GetSwapchainImagesKHR)                                                                                           \
-    X(AcquireNextImageKHR)                                                                                             \
-    X(QueuePresentKHR)                                                                                                 \
-    X(QueueSubmit2)                                                                                                    \
-    X(CreateImage)                                                                                                     \
-    X(DestroyImage)                                                                                                    \
-    X(GetImageMemoryRequirements)                                                                                      \
-    X(AllocateMemory)                                                                                                  \
-    X(FreeMemory)                                                                                                      \
-    X(BindImageMemory)                                                                                                 \
-    X(CreateImageView)                                                                                                 \
-    X(DestroyImageView)                                                                                                \
-    X(CreateSemaphore)                                                                                                 \
-    X(DestroySemaphore)                                                                                                \
-    X(CreateFence)                                                                                                     \
-    X(DestroyFence)                                                                                                    \
-    X(WaitForFences)                                                                                                   \
-    X(ResetFences)                                                                                                     \
-    X(CreateCommandPool)                                                                                               \
-    X(DestroyCommandPool)                                                                                              \
-    X(AllocateCommandBuffers)                                                                                          \
-    X(BeginCommandBuffer)                                                                                              \
-    X(EndCommandBuffer)                                                                                                \
-    X(CmdPipelineBarrier2)                                                                                             \
-    X(CmdBeginRendering)                                                                                               \
-    X(CmdEndRendering)                                                                                                 \
-    X(CmdClearColorImage)
+    X(DeviceWaitIdle) X(CreateSwapchainKHR) X(DestroySwapchainKHR) X(GetSwapchainImagesKHR) X(AcquireNextImageKHR)     \
+    X(QueuePresentKHR) X(QueueSubmit2) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory)  \
+    X(FreeMemory) X(BindImageMemory) X(CreateImageView) X(DestroyImageView) X(CreateSemaphore) X(DestroySemaphore)     \
+    X(CreateFence) X(DestroyFence) X(WaitForFences) X(ResetFences) X(CreateCommandPool) X(DestroyCommandPool)          \
+    X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdBeginRendering)    \
+    X(CmdEndRendering) X(CmdClearColorImage)
+/* clang-format on */
 
-/* A device with one queue. */
+/* A device with one queue; the caller's. */
 typedef struct gpu {
-    VkInstance instance; /* NULL: an adopted device, which has no surfaces */
+    VkInstance instance; /* NULL: there are no surfaces */
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;

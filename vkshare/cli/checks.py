@@ -28,11 +28,14 @@ class Finding:
     advice: str = ""
 
 
+def _judged(name: str, is_good: bool, found: str, advice: str, otherwise: str = "odd") -> Finding:
+    """Ok, or `otherwise` and the advice."""
+    return Finding(name, "ok", found) if is_good else Finding(name, otherwise, found, advice)
+
+
 def kernel() -> list[Finding]:
     found = f"{platform.system()} {platform.release()} {platform.machine()}"
-    if platform.system() != "Linux":
-        return [Finding("kernel", "missing", found, "vkshare runs on Linux")]
-    return [Finding("kernel", "ok", found)]
+    return [_judged("kernel", platform.system() == "Linux", found, "vkshare runs on Linux", "missing")]
 
 
 def extension() -> list[Finding]:
@@ -52,10 +55,10 @@ def adapters() -> list[Finding]:
         can = each.capabilities
         works = bool(can.surface_memory & {"opaque_fd", "memfd"})
         reasons = "; ".join(f"{what}: {why}" for what, why in can.reasons.items())
-        advice = "" if works else "surfaces of this adapter cannot be shared: update its driver, or use another adapter"
+        advice = "surfaces of this adapter cannot be shared: update its driver, or use another adapter"
         where = "the driver's memory" if each.kind == "gpu" else "sealed memfds, which no party can cut off"
         found = f"{each.name}, {each.driver}" + (f"; surfaces are in {where}" if works else f" ({reasons})")
-        findings.append(Finding(f"adapter ({each.kind})", "ok" if works else "odd", found, advice))
+        findings.append(_judged(f"adapter ({each.kind})", works, found, advice))
     for name, reason in _adapter.skipped():
         advice = "install libvulkan1 and a driver (mesa-vulkan-drivers has lavapipe), or go on with the CPU backend"
         findings.append(Finding(f"not usable: {name}", "odd", reason, advice))
@@ -65,12 +68,9 @@ def adapters() -> list[Finding]:
 def device_nodes() -> list[Finding]:
     nodes = sorted(glob.glob("/dev/dri/renderD*") + glob.glob("/dev/nvidia[0-9]*"))
     closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
-    if closed:
-        advice = (
-            "add this user to the group that owns them (ls -l), often render or video, or pass them to the container"
-        )
-        return [Finding("GPU nodes", "odd", f"no permission to open {', '.join(closed)}", advice)]
-    return [Finding("GPU nodes", "ok", ", ".join(nodes) or "none: no GPU, or not passed to this container")]
+    found = f"no permission to open {', '.join(closed)}" if closed else ", ".join(nodes)
+    advice = "add this user to the group that owns them (ls -l), often render or video, or pass them to the container"
+    return [_judged("GPU nodes", not closed, found or "none: no GPU, or not passed to this container", advice)]
 
 
 def pidfd() -> list[Finding]:
@@ -108,23 +108,19 @@ def memfd_seals() -> list[Finding]:
 def futex_waitv() -> list[Finding]:
     from vkshare.util.library_calls import lib
 
-    if lib.vks_have_futex_waitv():
-        return [Finding("futex_waitv", "ok", "works")]
-    advice = (
-        "use Linux 5.16 or later and a seccomp profile that allows it; meanwhile held work is polled every millisecond"
-    )
-    return [Finding("futex_waitv", "odd", "not there: held work that waits for other parties is polled", advice)]
+    has = bool(lib.vks_have_futex_waitv())
+    found = "works" if has else "not there: held work that waits for other parties is polled"
+    meanwhile = "meanwhile held work is polled every millisecond"
+    advice = f"use Linux 5.16 or later and a seccomp profile that allows it; {meanwhile}"
+    return [_judged("futex_waitv", has, found, advice)]
 
 
 def fd_limit() -> list[Finding]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     told = f"{soft} (hard limit {hard}), {used} open here"
-    if soft < _FEW_FDS:
-        return [
-            Finding("fd limit", "odd", told, f"each surface takes 2 to 4 fds: raise it, ulimit -n {_FEW_FDS} or more")
-        ]
-    return [Finding("fd limit", "ok", told)]
+    advice = f"each surface takes 2 to 4 fds: raise it, ulimit -n {_FEW_FDS} or more"
+    return [_judged("fd limit", soft >= _FEW_FDS, told, advice)]
 
 
 def seccomp() -> list[Finding]:
@@ -159,21 +155,16 @@ def pid_namespace() -> list[Finding]:
         inside = os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE
     except OSError as error:
         return [Finding("pid namespace", "odd", f"unknown: {error}")]
-    if inside:
-        advice = (
-            "parties must share one pid namespace to see each other's death: run them in one container, or share it"
-        )
-        return [Finding("pid namespace", "odd", "not the initial one (a container)", advice)]
-    return [Finding("pid namespace", "ok", "the initial one")]
+    found = "not the initial one (a container)" if inside else "the initial one"
+    advice = "parties must share one pid namespace to see each other's death: run them in one container, or share it"
+    return [_judged("pid namespace", not inside, found, advice)]
 
 
 def cores() -> list[Finding]:
     usable = len(os.sched_getaffinity(0))
     total = os.cpu_count() or usable
-    if usable == 1:
-        advice = "hand-overs between processes then take a context switch each, and the rasteriser has one thread"
-        return [Finding("cores", "odd", f"1 usable of {total}", advice)]
-    return [Finding("cores", "ok", f"{usable} usable of {total}")]
+    advice = "hand-overs between processes then take a context switch each, and the rasteriser has one thread"
+    return [_judged("cores", usable > 1, f"{usable} usable of {total}", advice)]
 
 
 def surface_queues() -> list[Finding]:

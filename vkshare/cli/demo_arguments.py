@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vkshare.demos.options import Options
 
+_HEADLESS_FRAMES = 300
 NEEDS_PILLOW = "the demo needs Pillow: pip install vkshare[demo]"
 
 
@@ -21,25 +25,37 @@ def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[in
     parser.add_argument("--output", metavar="FILE", help="write the last frame there, e.g. out.png")
 
 
-def options_of(args: argparse.Namespace) -> Options:
-    """Check the arguments before the work, not after it. Raises ValueError or OSError."""
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Check the common arguments before the work, not after it. Raises ValueError or OSError."""
+    if args.output is not None:
+        from vkshare.demos import pictures
+
+        pictures.check_writable(args.output)
+    width, height = args.size
+    given = {name: getattr(args, name) for name in ("backend", "adapter", "output")}
+    return {"width": width, "height": height, **given}
+
+
+def shared_options_of(args: argparse.Namespace) -> Options:
+    """The same with --image, --frames and --force-copy."""
     from vkshare.demos import pictures
     from vkshare.demos.options import Options
 
     if args.image is not None:
         pictures.check_readable(args.image)
-    if args.output is not None:
-        pictures.check_writable(args.output)
-    return Options(
-        image=args.image,
-        frames=args.frames,
-        width=args.size[0],
-        height=args.size[1],
-        backend=args.backend,
-        adapter=args.adapter,
-        output=args.output,
-        force_copy=getattr(args, "force_copy", False),
-    )
+    force_copy = getattr(args, "force_copy", False)
+    return Options(**options_of(args), image=args.image, frames=args.frames, force_copy=force_copy)
+
+
+def frames_of(args: argparse.Namespace) -> int | None:
+    """How many frames: headless there is no Esc key."""
+    return _HEADLESS_FRAMES if args.headless and args.frames is None else args.frames
+
+
+def tell(report: Any, as_json: bool, text: Callable[[Any], str]) -> int:
+    """Prints a report; the exit status is 0, or 1 if something was not as it must be."""
+    print(json.dumps(report.as_dict(), indent=2) if as_json else text(report))
+    return 0 if report.is_good else 1
 
 
 def failed(why: str, status: int) -> int:
@@ -53,3 +69,11 @@ def _size(text: str) -> tuple[int, int]:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, e.g. 1280x720")
     return int(found[1]), int(found[2])
+
+
+def seconds(text: str, *, most: float, allowed: str) -> float:
+    """For argparse; `allowed`: which numbers, in words."""
+    with contextlib.suppress(ValueError):
+        if 0 < (value := float(text)) <= most:
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds {allowed}")

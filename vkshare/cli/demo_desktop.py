@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import signal
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, frames_of, options_of, tell
 
 if TYPE_CHECKING:
-    from vkshare.demos.desktop.options import Options
     from vkshare.demos.desktop.report import Report
 
 HELP = "eight processes of different kinds in one window, and a compositor that waits for none of them"
@@ -23,7 +21,6 @@ DESCRIPTION = (
     "the end. Exit status 0 only if every client was shown, in order, and the slow one delayed no other client. Esc or "
     "the close button ends it."
 )
-_HEADLESS_FRAMES = 300  # without a window there is no Esc key
 _HEAD = ("CLIENT", "SHOWN", "LOST", "SUPERSEDED", "WINDOWS", "STATE", "")
 
 
@@ -56,9 +53,16 @@ def run(args: argparse.Namespace) -> int:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.compositor.window_host import NoDisplay, Signals
     from vkshare.demos.desktop import run as desktop
+    from vkshare.demos.desktop.options import Options
     from vkshare.demos.shared import DemoError
 
-    options = _options(args)
+    options = Options(
+        **options_of(args),
+        frames=frames_of(args),
+        headless=args.headless,
+        is_one_process=args.one_process,
+        crash_after=args.crash_after,
+    )
     try:
         with Signals() as signals:
             report = desktop.run(options, signals)
@@ -68,42 +72,19 @@ def run(args: argparse.Namespace) -> int:
         return failed(str(error), 1)
     if report is None:
         return failed("interrupted" if signals.came == signal.SIGINT else "terminated", 128 + signals.came)
-    print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))
-    return 0 if report.is_good else 1
-
-
-def _options(args: argparse.Namespace) -> Options:
-    from vkshare.demos import pictures
-    from vkshare.demos.desktop.options import Options
-
-    if args.output is not None:
-        pictures.check_writable(args.output)
-    return Options(
-        width=args.size[0],
-        height=args.size[1],
-        frames=_HEADLESS_FRAMES if args.headless and args.frames is None else args.frames,
-        is_headless=args.headless,
-        is_one_process=args.one_process,
-        crash_after=args.crash_after,
-        backend=args.backend,
-        adapter=args.adapter,
-        output=args.output,
-    )
+    return tell(report, args.json, _text)
 
 
 def _text(report: Report) -> str:
     steady = report.steady
+    good = "every client was shown, in order, and waited for no other client"
     facts = {
         "adapter": report.adapter,
         "display": f"{report.display['rate']:g} Hz, {report.display['kind']}",
         "composites": f"{steady['composites']} in the {steady['seconds']:.1f} s after every client was shown; of "
         f"{steady['ticks'] + steady['missed']} ticks {steady['missed']} missed, {steady['skipped']} skipped",
         "restarts": f"{report.restarts}, of the client that crashes",
-        "checked": (
-            "every client was shown, in order, and waited for no other client"
-            if report.is_good
-            else "NOT as it must be"
-        ),
+        "checked": good if report.is_good else "NOT as it must be",
     }
     if report.output is not None:
         facts["picture"] = report.output

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
+from vkshare.cli.demo_arguments import tell
 from vkshare.cli.demo_stage import add_stage_arguments, present
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def _show(as_json: bool, stage: Stage, options: StageOptions) -> int:
     from vkshare.demos import pipeline
 
     report = pipeline.run(stage, options)
-    print(json.dumps(report.as_dict(), indent=2) if as_json else _text(report))
-    return 0 if report.is_good else 1
+    return tell(report, as_json, _text)
 
 
 def _text(report: Report) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import json
 import os
 import signal
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, options_of
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, shared_options_of, tell
 
 if TYPE_CHECKING:
     from vkshare.demos.report import Report
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import shared
 
-    options = options_of(args)
+    options = shared_options_of(args)
     try:
         with _progress(options.frames) as progress:
             report = shared.run(options, progress)
@@ -47,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return failed(str(error), 1)
     except shared.Terminated:
         return failed("terminated", 128 + signal.SIGTERM)
-    print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))
-    return 0 if report.is_good else 1
+    return tell(report, args.json, _text)
 
 
 @contextlib.contextmanager

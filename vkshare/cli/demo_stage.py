@@ -7,12 +7,10 @@ import importlib.util
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, frames_of, options_of
 
 if TYPE_CHECKING:
     from vkshare.demos.stage import Stage, StageOptions
-
-_HEADLESS_FRAMES = 300  # without a window there is no Esc key
 
 
 def add_stage_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int], endless: str) -> None:
@@ -45,7 +43,8 @@ def present(
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import stage
 
-    options = _options(args, has_end)
+    frames = args.frames if has_end else frames_of(args)
+    options = stage.StageOptions(**options_of(args), frames=frames, headless=args.headless)
     try:
         with stage.opened(options, f"vkshare: {args.demo}", **swapchain_options) as opened:
             status = show(opened, options)
@@ -56,29 +55,11 @@ def present(
         return failed(f"{error}. Without a display: --headless --output picture.png", 2)
 
 
-def _options(args: argparse.Namespace, has_end: bool) -> StageOptions:
-    from vkshare.demos.stage import StageOptions
-
-    if args.output is not None:
-        from vkshare.demos import pictures
-
-        pictures.check_writable(args.output)
-    return StageOptions(
-        width=args.size[0],
-        height=args.size[1],
-        frames=_HEADLESS_FRAMES if args.headless and args.frames is None and not has_end else args.frames,
-        headless=args.headless,
-        backend=args.backend,
-        adapter=args.adapter,
-        output=args.output,
-    )
-
-
 def _save(stage: Stage, path: str) -> None:
     from vkshare.demos import pictures
 
     pixels = stage.shown()
     if pixels is None:
         failed(f"nothing was shown yet, so {path} was not written", 0)
-        return
-    pictures.save(pixels, path)
+    else:
+        pictures.save(pixels, path)

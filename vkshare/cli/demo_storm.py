@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import failed
+from vkshare.cli.demo_arguments import failed, seconds
 from vkshare.cli.demo_stage import add_stage_arguments, present
 
 if TYPE_CHECKING:
@@ -29,7 +28,13 @@ _MORE = (("SEMAPHORES", 11), ("POOLED", 7), ("WAITS", 6), ("MEMORY", 10))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long (default: 10)")
+    parser.add_argument(
+        "--seconds",
+        type=partial(seconds, most=86400, allowed="up to 86400"),
+        default=10.0,
+        metavar="N",
+        help="how long (default: 10)",
+    )
     parser.add_argument(
         "--policy",
         choices=tuple(_POLICIES),
@@ -87,13 +92,3 @@ def _memory(report: Report) -> str:
     if report.last.resizes < storm.WARM_UP:
         told += f" (fewer than {storm.WARM_UP} resizes tell nothing)"
     return f"{told}; {report.last.resizes / max(report.last.seconds, 1e-9):.0f} resizes a second"
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to 86400")
-    return value

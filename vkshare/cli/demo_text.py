@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, options_of
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, shared_options_of, tell
 
 if TYPE_CHECKING:
     from vkshare.demos.text import Report
@@ -38,15 +37,14 @@ def run(args: argparse.Namespace) -> int:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import pictures, text
 
-    options = options_of(args)
+    options = shared_options_of(args)
     try:
         report, picture = text.run(options, args.library, args.writer == "other")
     except ValueError as error:
         return failed(str(error), 1)
     if options.output is not None:
         pictures.save(picture, options.output)
-    print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))
-    return 0 if report.is_good else 1
+    return tell(report, args.json, _text)
 
 
 def _text(report: Report) -> str:

@@ -83,14 +83,8 @@ def _adapter_facts(adapter: Any) -> dict[str, Any]:
         elif isinstance(value, bytes):
             value = str(uuid.UUID(bytes=value))
         capabilities[field.name] = value
-    return {
-        "name": adapter.name,
-        "kind": adapter.kind,
-        "backend": adapter.backend,
-        "uuid": str(uuid.UUID(bytes=adapter.uuid)),
-        "driver": adapter.driver,
-        "capabilities": capabilities,
-    }
+    facts = {name: getattr(adapter, name) for name in ("name", "kind", "backend", "uuid", "driver")}
+    return {**facts, "uuid": str(uuid.UUID(bytes=adapter.uuid)), "capabilities": capabilities}
 
 
 def _text(told: dict[str, Any]) -> str:

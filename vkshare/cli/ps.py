@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +134,7 @@ def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str,
         **_image(page),
         "state": STATES[page["state"]],
         "owner": owner,
-        "key": page["key"],
-        "generation": page["generation"],
-        "value": page["value"],
-        "queued": page["queued"],
-        "completed": page["completed"],
+        **{name: page[name] for name in ("key", "generation", "value", "queued", "completed")},
         "handles": [{"pid": slot["pid"], "device": slot["name"]} for slot in page["slots"]],
         "waiters": [
             {
@@ -172,9 +168,11 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
 
     `free` is how many of the surfaces have no pair here.
     """
+    from vkshare import _native
+
     count, taken, committed, written = (page[name] for name in ("count", "taken", "committed", "written"))
     places = 1 << (2 * count - 1).bit_length()
-    if not (0 < count <= _native_most() and taken <= committed <= written <= taken + places):
+    if not (0 < count <= _native.MAX_QUEUE_SURFACES and taken <= committed <= written <= taken + places):
         raise ValueError(f"of {count} surfaces {written} were enqueued, {committed} committed and {taken} dequeued")
 
     def ago(time_ns: int) -> float | None:
@@ -210,12 +208,6 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
     }
 
 
-def _native_most() -> int:
-    from vkshare import _native
-
-    return _native.MAX_QUEUE_SURFACES
-
-
 def _party(party: dict[str, Any]) -> str:
     device = f" {party['device']!r}" if party.get("device") else ""
     return f"{party['pid']} {party['process']}{device}"
@@ -226,7 +218,8 @@ def _since(seconds: float | None) -> str:
 
 
 def _queue_tables(queues: list[dict[str, Any]]) -> str:
-    counts, ends = [], []
+    counts: list[tuple[object, ...]] = []
+    ends: list[tuple[object, ...]] = []
     for q in queues:
         numbers = (q["ready"], q["pending"], q["free"], q["enqueued"])
         moved = (_since(q["enqueued_seconds_ago"]), _since(q["dequeued_seconds_ago"]))
@@ -239,43 +232,39 @@ def _queue_tables(queues: list[dict[str, Any]]) -> str:
             waited = "-" if waits is None else table.seconds(waits)
             ends.append((q["id"], name, end["state"], party, _since(end["seconds"]), waited))
     head = ("QUEUE", "NETWORK", "SURFACES", "FORMAT", "METADATA", "READY", "PENDING", "FREE", "ENQUEUED")
-    moved_head = ("LAST ENQUEUE", "LAST DEQUEUE")
-    right = (*head[4:], *moved_head)
     of_ends = ("QUEUE", "END", "STATE", "PROCESS", "SINCE", "WAITS")
-    return "\n\n".join(
-        (table.render((*head, *moved_head), counts, right=right), table.render(of_ends, ends, right=of_ends[4:]))
-    )
+    tables = _table((*head, "LAST ENQUEUE", "LAST DEQUEUE"), counts, 7), _table(of_ends, ends, 2)
+    return "\n\n".join(filter(None, tables))
 
 
 def _text(told: dict[str, Any]) -> str:
     if not any(told.values()):
         return "no process of this user shares a surface, a fence or a queue"
-    parts = []
-    if told["surfaces"]:
-        rows: list[tuple[object, ...]] = []
-        for s in told["surfaces"]:
-            owner = _party(s["owner"]) if s["owner"] else "-"
-            size = f"{s['width']}x{s['height']}"
-            work = f"{s['completed']}/{s['value']}"
-            handles = len(s["handles"])
-            rows.append((s["id"], size, s["format"], s["state"], owner, s["key"], s["generation"], work, handles))
-        head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
-        parts.append(table.render(head, rows, right=("KEY", "GENERATION", "DONE/PROMISED", "HANDLES")))
-    waits = [
-        (s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for s in told["surfaces"] for w in s["waiters"]
+    surfaces: list[tuple[object, ...]] = []
+    waits: list[tuple[object, ...]] = []
+    for s in told["surfaces"]:
+        owner = _party(s["owner"]) if s["owner"] else "-"
+        size, work = f"{s['width']}x{s['height']}", f"{s['completed']}/{s['value']}"
+        of_owner = owner, s["key"], s["generation"], work, len(s["handles"])
+        surfaces.append((s["id"], size, s["format"], s["state"], *of_owner))
+        waits += [(s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for w in s["waiters"]]
+    fences = [
+        (f["id"], _party(f["signaller"]), f["status"], f["completed"], f["queued"], len(f["processes"]))
+        for f in told["fences"]
     ]
-    if waits:
-        parts.append(table.render(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, right=("FOR KEY", "SINCE")))
-    if told["fences"]:
-        lines = [
-            (f["id"], _party(f["signaller"]), f["status"], f["completed"], f["queued"], len(f["processes"]))
-            for f in told["fences"]
-        ]
-        columns = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
-        parts.append(table.render(columns, lines, right=("VALUE", "QUEUED", "PROCESSES")))
-    if told["queues"]:
-        parts.append(_queue_tables(told["queues"]))
-    if told["unreadable"]:
-        bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in told["unreadable"]]
-        parts.append(table.render(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad))
-    return "\n\n".join(parts)
+    bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in told["unreadable"]]
+    head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
+    of_fences = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
+    tables = [
+        _table(head, surfaces, 4),
+        _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
+        _table(of_fences, fences, 3),
+        _queue_tables(told["queues"]),
+        _table(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad, 0),
+    ]
+    return "\n\n".join(filter(None, tables))
+
+
+def _table(head: tuple[str, ...], rows: Sequence[Sequence[object]], right: int) -> str:
+    """Empty without rows. The last `right` columns are set to the right."""
+    return table.render(head, rows, right=head[len(head) - right :]) if rows else ""

@@ -10,9 +10,10 @@ import math
 import sys
 import time
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vkshare.cli.demo_arguments import add_common_arguments
+from vkshare.cli.demo_arguments import add_common_arguments, options_of, seconds
 
 if TYPE_CHECKING:
     from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
@@ -45,8 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="thread",
         help="what a client that renders in the server has there (default: thread)",
     )
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="end by itself after so long")
-    parser.add_argument("--statistics", type=_seconds, metavar="S", help="a line of statistics each so often")
+    for_so_long = partial(seconds, most=_LONGEST, allowed="above 0")
+    parser.add_argument("--seconds", type=for_so_long, metavar="S", help="end by itself after so long")
+    parser.add_argument("--statistics", type=for_so_long, metavar="S", help="a line of statistics each so often")
     parser.add_argument("--json", action="store_true", help="statistics as JSON at the end, and each line of them too")
 
 
@@ -63,9 +65,7 @@ def run(args: argparse.Namespace) -> int:
         with Signals() as signals, WindowHost(_options(args)) as host:
             _serve(args, host, signals)
         return 0
-    except NoDisplay as error:
-        return _failed(f"{error}", 2)
-    except (ValueError, OSError) as error:
+    except (NoDisplay, ValueError, OSError) as error:
         return _failed(str(error), 2)
     except VkshareError as error:
         return _failed(str(error), 1)
@@ -75,26 +75,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> WindowHostOptions:
     from vkshare.compositor.window_host import WindowHostOptions
+    from vkshare.demos.options import StageOptions
 
-    if args.output is not None:
-        from vkshare.demos import pictures
-
-        pictures.check_writable(args.output)
-    width, height = args.size
-    if not (1 <= width <= 1 << 14 and 1 <= height <= 1 << 14):
-        raise ValueError(f"size is {width}x{height}; allowed is 1x1 to 16384x16384")
-    return WindowHostOptions(
-        width=width,
-        height=height,
-        title="vkshare",
-        path=args.path,
-        is_headless=args.headless,
-        rate=args.rate,
-        isolation=args.isolation,
-        backend=args.backend,
-        adapter=args.adapter,
-        can_capture=args.output is not None,
-    )
+    options = options_of(args)
+    StageOptions(**options)  # checks the size
+    can_capture = options.pop("output") is not None
+    more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
+    return WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
 
 
 def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None:
@@ -107,16 +94,12 @@ def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None
         print(json.dumps({"path": str(host.server.path)}), flush=True)
     start = time.monotonic()
     told = 0
-    while not (signals.came or host.has_ended):
-        now = time.monotonic() - start
-        if args.seconds is not None and now >= args.seconds:
-            break
-        if args.statistics is not None and now >= (told + 1) * args.statistics:
-            told = math.floor(now / args.statistics)
+    end, every = (math.inf if given is None else given for given in (args.seconds, args.statistics))
+    while not (signals.came or host.has_ended) and (now := time.monotonic() - start) < end:
+        if now >= (told + 1) * every:
+            told = math.floor(now / every)
             _tell(host, now, args.json)
-        due = [math.inf if args.seconds is None else args.seconds]
-        due += [] if args.statistics is None else [(told + 1) * args.statistics]
-        host.turn(min(min(due) - now, 1.0), signals)
+        host.turn(min(end - now, (told + 1) * every - now, 1.0), signals)
     if args.output is not None:
         _save(host, args.output)
     _tell(host, time.monotonic() - start, args.json)
@@ -165,13 +148,3 @@ def _rate(text: str) -> Fraction:
     if not Fraction(1, 100) <= rate <= 1000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of Hz from 0.01 to 1000, e.g. 60 or 60000/1001")
     return rate
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= _LONGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value

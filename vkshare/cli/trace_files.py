@@ -38,7 +38,6 @@ class Recorded:
 
     pid: int
     process: int  # with the pid: tells processes apart that had one pid
-    is_forked: bool
     began: int  # CLOCK_MONOTONIC ns
     command: list[str]
     dropped: int  # records for which there was no room
@@ -74,7 +73,7 @@ def read(path: Path) -> Recorded:
     content = path.read_bytes()
     if len(content) < _HEADER_SIZE:
         raise NotATrace(f"{path.name} has {len(content)} bytes: its process was killed as it began")
-    magic, version, *sizes, pid, is_forked, process, began, _, _, dropped = _HEADER.unpack_from(content)
+    magic, version, *sizes, pid, _, process, began, _, _, dropped = _HEADER.unpack_from(content)
     if magic != _MAGIC:
         raise NotATrace(f"{path.name} is not a trace of vkshare")
     if version != lib.VKS_TRACE_VERSION or sizes != [_HEADER_SIZE, _CHUNK_SIZE, RECORD.itemsize]:
@@ -85,7 +84,6 @@ def read(path: Path) -> Recorded:
     recorded = Recorded(
         pid=pid,
         process=process,
-        is_forked=bool(is_forked),
         began=began,
         command=[argument.decode(errors="replace") for argument in command],
         dropped=dropped,

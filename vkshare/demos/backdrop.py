@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vkshare.demos.layout import Layout
-from vkshare.demos.solids import Array
+from vkshare.demos.solids import Array, mesh
 
 if TYPE_CHECKING:
     from vkshare import Device, Surface
@@ -69,8 +69,7 @@ def _mesh(layout: Layout) -> Array:
     points[..., 0], points[..., 1] = 2 * x - 1, 2 * y - 1
     # Half a step darker, which the noise makes up for on average.
     points[..., 2:5] = np.clip(colour_at(layout, x * layout.width, y * layout.height) - 0.5, 0, None) / 255
-    a, b, c, d = points[:-1, :-1], points[:-1, 1:], points[1:, 1:], points[1:, :-1]
-    return np.stack([a, b, c, a, c, d], 2).reshape(-1, 6)
+    return mesh(points)
 
 
 def _noise() -> Array:

@@ -9,9 +9,8 @@ import subprocess
 import sys
 from typing import Any, Self
 
-from vkshare.demos.options import Options, Wiring, to_json
+from vkshare.demos.process import packed
 
-_ENTRY = "from vkshare.demos.party import main; main()"
 # Errors that follow from the end of another process.
 _CONSEQUENCES = ("AbandonedError", "ConnectionError", "ConnectionResetError", "BrokenPipeError", "AcquireTimeout")
 
@@ -20,16 +19,21 @@ class Child:
     """A process, and what it said over its status pipe. `terminate` and `wait` may be called again and again."""
 
     @classmethod
-    def start(cls, name: str, options: Options, wiring: Wiring, status: int) -> Self:
-        """Takes over `status`, the pipe's end to read from; the fds of `wiring` stay the caller's."""
-        command = [sys.executable, "-c", _ENTRY, to_json(options, wiring)]
+    def start(cls, name: str, module: str, *arguments: object, fds: tuple[int, ...] = ()) -> Self:
+        """Runs main() of a module in a process of its own, which inherits `fds`.
+
+        Its arguments() are these, this process's pid, and the end of a pipe to write JSON lines into.
+        """
+        status, theirs = os.pipe()
+        text = packed(*arguments, os.getpid(), theirs)
+        command = [sys.executable, "-c", f"from {module} import main; main()", text]
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=(wiring.status, wiring.stamps, *wiring.links)
-            )
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs, *fds))
         except BaseException:
             os.close(status)
             raise
+        finally:
+            os.close(theirs)
         return cls(name, process, status)
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], status: int) -> None:
@@ -125,7 +129,4 @@ class Child:
 
 
 def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

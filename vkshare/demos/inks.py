@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from vkshare import View
+from vkshare.demos import lettering
 
 Colour = tuple[float, float, float, float]
 Box = tuple[float, float, float, float]  # x, y, width, height
@@ -46,7 +47,7 @@ class Ink(Protocol):
 
 
 class PillowInk:
-    """Pillow draws without smoothing: what is round is drawn as a mask, large, and reduced."""
+    """Round shapes are drawn as masks: Pillow does not smooth edges."""
 
     format = "rgba8unorm"
     alpha = "straight"
@@ -67,17 +68,14 @@ class PillowInk:
 
     def panel(self, box: Box, radius: float, colour: Colour) -> None:
         x, y, width, height = map(round, box)
-        self._draw.bitmap((x, y), _panel_mask(width, height, round(radius)), fill=_bytes(colour))
+        self._draw.bitmap((x, y), lettering.panel_mask(width, height, round(radius)), fill=_bytes(colour))
 
     def ring(self, centre: tuple[float, float], radius: float, width: float, turn: float, colour: Colour) -> None:
-        outer = math.ceil(radius + width / 2)
-        mask = _ring_mask(outer, width, round(turn * 720))
-        self._draw.bitmap((round(centre[0]) - outer, round(centre[1]) - outer), mask, fill=_bytes(colour))
+        lettering.ring(self._draw, centre, radius, width, round(turn * 720) / 2, _bytes(colour))
 
     def text(self, at: tuple[float, float], said: str, size: float, colour: Colour, centred: bool = False) -> None:
-        from vkshare.demos.lettering import write
-
-        write(self._draw, (round(at[0]), round(at[1])), said, round(size), _bytes(colour), "ms" if centred else "ls")
+        place, anchor = (round(at[0]), round(at[1])), "ms" if centred else "ls"
+        lettering.write(self._draw, place, said, round(size), _bytes(colour), anchor)
 
 
 class CairoInk:
@@ -173,26 +171,6 @@ INKS: dict[str, type[Ink]] = {"pillow": PillowInk, "cairo": CairoInk, "skia": Sk
 
 def _bytes(colour: Colour) -> tuple[int, ...]:
     return tuple(round(255 * channel) for channel in colour)
-
-
-@lru_cache(maxsize=32)
-def _panel_mask(width: int, height: int, radius: int) -> Any:
-    from PIL import Image, ImageDraw
-
-    large = Image.new("L", (4 * width, 4 * height))
-    ImageDraw.Draw(large).rounded_rectangle((0, 0, 4 * width - 1, 4 * height - 1), 4 * radius, fill=255)
-    return large.resize((width, height), Image.Resampling.BOX)
-
-
-@lru_cache(maxsize=8)
-def _ring_mask(outer: int, width: float, half_degrees: int) -> Any:
-    from PIL import Image, ImageDraw
-
-    side = 8 * outer
-    large = Image.new("L", (side, side))
-    box = (0, 0, side - 1, side - 1)
-    ImageDraw.Draw(large).arc(box, -90, half_degrees / 2 - 90, fill=255, width=round(4 * width))
-    return large.resize((2 * outer, 2 * outer), Image.Resampling.BOX)
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -142,12 +144,39 @@ def _stencil(said: str, size: int, anchor: str) -> tuple[Image.Image, tuple[int,
     return stencil, (left, top)
 
 
+def _mask(width: int, height: int, fine: int, draw: Callable[[ImageDraw.ImageDraw], None]) -> Image.Image:
+    """Pillow draws without smoothing: what is round is drawn as a mask, so many times larger, and reduced."""
+    large = Image.new("L", (fine * width, fine * height))
+    draw(ImageDraw.Draw(large))
+    return large.resize((width, height), Image.Resampling.BOX)
+
+
 @lru_cache(maxsize=16)
 def _dot(side: int) -> Image.Image:
-    """A disc with smooth edges, as a mask: Pillow draws none, so it is drawn large and reduced."""
-    large = Image.new("L", (8 * side, 8 * side))
-    ImageDraw.Draw(large).ellipse((0, 0, 8 * side - 1, 8 * side - 1), fill=255)
-    return large.resize((side, side), Image.Resampling.BOX)
+    """A disc with smooth edges."""
+    return _mask(side, side, 8, lambda draw: draw.ellipse((0, 0, 8 * side - 1, 8 * side - 1), fill=255))
+
+
+@lru_cache(maxsize=32)
+def panel_mask(width: int, height: int, radius: int) -> Image.Image:
+    """A rectangle with round corners."""
+    box = (0, 0, 4 * width - 1, 4 * height - 1)
+    return _mask(width, height, 4, lambda draw: draw.rounded_rectangle(box, 4 * radius, fill=255))
+
+
+@lru_cache(maxsize=256)
+def _ring_mask(outer: int, width: float, degrees: float) -> Image.Image:
+    box = (0, 0, 8 * outer - 1, 8 * outer - 1)
+    arc = {"fill": 255, "width": round(4 * width)}
+    return _mask(2 * outer, 2 * outer, 4, lambda draw: draw.arc(box, -90, degrees - 90, **arc))
+
+
+def ring(
+    draw: ImageDraw.ImageDraw, centre: tuple[float, float], radius: float, width: float, degrees: float, ink: Any
+) -> None:
+    """From the top clockwise."""
+    outer = math.ceil(radius + width / 2)
+    draw.bitmap((round(centre[0]) - outer, round(centre[1]) - outer), _ring_mask(outer, width, degrees), fill=ink)
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from vkshare.demos.layout import BITS, Rect
+from vkshare import CommandList, Surface, View
+from vkshare.demos.layout import BITS, Layout, Rect
 
 DARK = (26, 24, 56, 255)
 LIGHT = (214, 208, 255, 255)
@@ -23,6 +24,13 @@ def squares(number: int, at: tuple[int, int], cell: int) -> Iterator[tuple[Rect,
     yield (x, y, BITS * cell, cell), DARK
     for run in re.finditer("1+", f"{number:0{BITS}b}"):
         yield (x + run.start() * cell, y, len(run[0]) * cell, cell), LIGHT
+
+
+def fill(commands: CommandList, target: Surface | View, layout: Layout, number: int) -> CommandList:
+    """The squares at the layout's render_mark, by the device's commands."""
+    for rect, colour in squares(number, layout.render_mark, layout.mark_cell):
+        commands.fill_rect(target, rect, [channel / 255 for channel in colour])
+    return commands
 
 
 def read(pixels: Any, at: tuple[int, int], cell: int) -> int:

@@ -32,10 +32,7 @@ class Painter(Scoped):
         commands = self._device.record().copy(self.backdrop, target)
         for batch in self._scene.batches(turn):
             commands.draw_triangles(target, batch.vertices, self._picture if batch.is_textured else None)
-        number = marks.code(frame, 0)
-        for rect, colour in marks.squares(number, self._layout.render_mark, self._layout.mark_cell):
-            commands.fill_rect(target, rect, [channel / 255 for channel in colour])
-        return commands
+        return marks.fill(commands, target, self._layout, marks.code(frame, 0))
 
     def close(self) -> None:
         """Idempotent."""

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare.demos import process
-from vkshare.demos.options import Options, Wiring, from_json
-from vkshare.demos.stamps import PARTIES, Stamps
+from vkshare.demos.options import Options, Wiring
+from vkshare.demos.stamps import ACQUIRED, ASKED, PARTIES, RELEASED, Stamps
 
 if TYPE_CHECKING:
     from vkshare import Surface, View
@@ -51,7 +51,7 @@ def owned(surface: Surface, acquire: int, release: int, *, writable: bool = True
 class Party:
     """The context of a role's run(party)."""
 
-    def __init__(self, options: Options, wiring: Wiring) -> None:
+    def __init__(self, options: Options, wiring: Wiring, status: int) -> None:
         self.options = options
         self.index = wiring.party
         self.links = [socket.socket(fileno=fd) for fd in wiring.links]
@@ -59,7 +59,7 @@ class Party:
             link.settimeout(PATIENCE)
         self.stamps = Stamps(wiring.stamps, options.frames)
         os.close(wiring.stamps)
-        self._status = wiring.status
+        self._status = status
 
     def tell(self, **message: Any) -> None:
         """A line to the parent."""
@@ -69,11 +69,11 @@ class Party:
     def turn(self, surface: Surface, frame: int, *, writable: bool = True) -> Iterator[View]:
         """Takes this party's turn in a frame: owns the surface by its key, and hands it to the next party's."""
         party = self.index
-        self.stamps.asked(frame, party)
+        self.stamps.mark(frame, party, ASKED)
         with owned(surface, party, (party + 1) % len(PARTIES), writable=writable) as view:
-            self.stamps.acquired(frame, party)
+            self.stamps.mark(frame, party, ACQUIRED)
             yield view
-            self.stamps.released(frame, party)
+            self.stamps.mark(frame, party, RELEASED)  # just before release() is called
 
 
 def main() -> NoReturn:
@@ -82,19 +82,15 @@ def main() -> NoReturn:
     It is started with SIGTERM blocked, and so are all threads that drivers start in it: see listening().
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
-    options, wiring = from_json(sys.argv[1])
+    options, wiring, parent, status = process.arguments(Options, Wiring)
     try:
         signal.signal(signal.SIGTERM, _stop)
-        process.end_with_parent(wiring.parent)
-        sys.exit(_run(options, wiring))
+        process.end_with_parent(parent)
+        party = Party(options, wiring, status)
+        role = importlib.import_module(f"vkshare.demos.{PARTIES[party.index]}_role")
+        sys.exit(process.run(status, lambda: party.tell(done=role.run(party))))
     except Stop:
         sys.exit(128 + signal.SIGTERM)
-
-
-def _run(options: Options, wiring: Wiring) -> int:
-    party = Party(options, wiring)
-    role = importlib.import_module(f"vkshare.demos.{PARTIES[party.index]}_role")
-    return process.run(wiring.status, lambda: party.tell(done=role.run(party)))
 
 
 def _stop(*_: object) -> NoReturn:

@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Self
+from typing import Self
 
 import vkshare
 from vkshare.core.queue_ends import QueueFrame
@@ -22,6 +22,7 @@ from vkshare.demos.inspection import Inspector
 from vkshare.demos.layer import Clock, Layer
 from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.lettering import Facts, Lettering
+from vkshare.demos.options import Result
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage, StageOptions
 from vkshare.errors import ClosedError
@@ -46,7 +47,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Result):
     """The parameters and the costs of a run."""
 
     adapter: str
@@ -64,10 +65,6 @@ class Report:
     @property
     def is_good(self) -> bool:
         return not self.wrong
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.is_good}
 
 
 def run(shown: Stage, options: StageOptions) -> Report:

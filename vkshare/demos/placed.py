@@ -37,10 +37,6 @@ class Placed:
         self.normals = turned[1]
         self.light, self.shine = lit(self.world, self.normals)
 
-    def seen(self, lens: Lens, mirrored: bool) -> Seen:
-        """Through the lens, itself or in the floor."""
-        return Seen(self, lens, mirrored)
-
 
 class Seen:
     """One image of a placed solid: in clip space, its back faces left out, a fading rim round its outline."""

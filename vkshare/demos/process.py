@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from vkshare.errors import VkshareError
@@ -21,6 +22,19 @@ def end_with_parent(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # it died before that
         sys.exit(128 + signal.SIGTERM)
+
+
+def packed(*arguments: Any) -> str:
+    """For the command line of a process, as JSON; arguments() has them there."""
+    return json.dumps(
+        [asdict(each) if is_dataclass(each) and not isinstance(each, type) else each for each in arguments]
+    )
+
+
+def arguments(*types: type) -> tuple[Any, ...]:
+    """Return what this process was started with (see Child.start()); the first are dataclasses of these types."""
+    given = json.loads(sys.argv[1])
+    return (*(made(**fields) for made, fields in zip(types, given, strict=False)), *given[len(types) :])
 
 
 def tell(status: int, **message: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vkshare.demos.options import Options
+from vkshare.demos.options import Options, Result
 from vkshare.demos.stamps import EDGES, PARTIES, Stamps
 
 
@@ -23,7 +23,7 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Result):
     """The report of a whole run."""
 
     frames: int
@@ -46,10 +46,6 @@ class Report:
     @property
     def is_good(self) -> bool:
         return self.faulty == 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.is_good}
 
 
 def made(options: Options, stamps: Stamps, told: list[dict[str, Any]]) -> Report:

@@ -12,8 +12,8 @@ import numpy as np
 
 from vkshare.demos.layout import Layout
 from vkshare.demos.lighting import EYE
-from vkshare.demos.placed import FLOOR, Lens, Placed
-from vkshare.demos.solids import Array, rounded_cube
+from vkshare.demos.placed import FLOOR, Lens, Placed, Seen
+from vkshare.demos.solids import Array, mesh, rounded_cube
 
 # One moon a process: renderer, text, checker. Colours as stored, 0 to 1.
 MOONS = np.array([(0.27, 0.84, 0.93), (1.00, 0.72, 0.30), (0.98, 0.38, 0.58)], np.float32)
@@ -53,11 +53,11 @@ class Scene:
         before = [index for index, moon in enumerate(moons) if moon.position[2] >= 0]
         parts = [Batch(self._shadow, False)]
         for mirrored in (True, False):
-            seen = cube.seen(self._lens, mirrored)
-            parts += [Batch(moons[i].seen(self._lens, mirrored).coloured(MOONS[i]), False) for i in behind]
+            seen = Seen(cube, self._lens, mirrored)
+            parts += [Batch(Seen(moons[i], self._lens, mirrored).coloured(MOONS[i]), False) for i in behind]
             parts += [Batch(seen.textured(), True)]
             parts += [] if mirrored else [Batch(seen.gloss(), False)]
-            parts += [Batch(moons[i].seen(self._lens, mirrored).coloured(MOONS[i]), False) for i in before]
+            parts += [Batch(Seen(moons[i], self._lens, mirrored).coloured(MOONS[i]), False) for i in before]
         return _merged(parts)
 
 
@@ -107,8 +107,7 @@ def _shadow(lens: Lens) -> Array:
     rows = np.zeros((*x.shape, 8), np.float32)
     rows[..., :4] = lens.project(world.reshape(-1, 3)).reshape(*x.shape, 4)
     rows[..., 7] = _SHADOW_ALPHAS[:, None]
-    a, b, c, d = rows[:-1, :-1], rows[:-1, 1:], rows[1:, 1:], rows[1:, :-1]
-    return np.stack([a, b, c, a, c, d], 2).reshape(-1, 8)
+    return mesh(rows)
 
 
 def _merged(parts: list[Batch]) -> list[Batch]:

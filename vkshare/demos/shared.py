@@ -67,13 +67,9 @@ def _start(options: Options, stamps_fd: int, children: list[Child]) -> None:
     ends = ((to_text, to_checker), (from_text,), (from_checker,))
     with to_text, from_text, to_checker, from_checker:
         for index, name in enumerate(PARTIES):
-            status, status_end = os.pipe()
             links = tuple(end.fileno() for end in ends[index])
-            try:
-                wiring = Wiring(index, os.getpid(), status_end, stamps_fd, links)
-                children.append(Child.start(name, options, wiring, status))
-            finally:
-                os.close(status_end)
+            wiring = Wiring(index, stamps_fd, links)
+            children.append(Child.start(name, "vkshare.demos.party", options, wiring, fds=(stamps_fd, *links)))
 
 
 def _watch(children: list[Child], progress: Callable[[int], None]) -> None:

@@ -84,3 +84,9 @@ def rounded_cube(half: float, radius: float, flat: int, round_: int) -> Solid:
         uv=np.concatenate(uv).astype(np.float32),
         triangles=np.concatenate(triangles),
     )
+
+
+def mesh(points: Array) -> Array:
+    """Two triangles for each cell of a grid of points (rows, columns, K), as rows for draw_triangles()."""
+    a, b, c, d = points[:-1, :-1], points[:-1, 1:], points[1:, 1:], points[1:, :-1]
+    return np.stack([a, b, c, a, c, d], 2).reshape(-1, points.shape[-1])

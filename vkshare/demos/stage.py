@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import vkshare
+from vkshare.demos.options import StageOptions as StageOptions
 from vkshare.errors import UnsupportedError
 
-LARGEST_SIDE = 1 << 14  # the adapter says what it really can
 _RATE = 60.0  # frames a second, if the window system does not report its own
 _AHEAD = 0.95  # of a period, after which the next frame begins: a present that waits for the screen sets the pace then
 _MINIMIZED_NAP = 0.1  # seconds between two checks whether the window is shown again
@@ -19,26 +18,6 @@ _MINIMIZED_NAP = 0.1  # seconds between two checks whether the window is shown a
 
 class NoDisplay(Exception):
     """A window was asked for, and cannot be."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageOptions:
-    """See `vkshare demo window --help`."""
-
-    width: int
-    height: int
-    frames: int | None = None  # None: until the user ends it
-    headless: bool = False
-    backend: str = "auto"
-    adapter: Any = None  # as vkshare.open() takes it
-    output: str | None = None  # a picture file to write
-
-    def __post_init__(self) -> None:
-        """ValueError naming what is not allowed."""
-        if self.frames is not None and self.frames < 1:
-            raise ValueError(f"frames is {self.frames}; allowed is 1 or more")
-        if not (1 <= self.width <= LARGEST_SIDE and 1 <= self.height <= LARGEST_SIDE):
-            raise ValueError(f"size is {self.width}x{self.height}; allowed is 1x1 to {LARGEST_SIDE}x{LARGEST_SIDE}")
 
 
 class Stage:

@@ -11,7 +11,7 @@ import numpy as np
 
 PARTIES = ("renderer", "text", "checker")  # a party's index is the key that it acquires
 EDGES = ((0, 1), (1, 2), (2, 0))
-_ASKED, _ACQUIRED, _RELEASED = range(3)
+ASKED, ACQUIRED, RELEASED = range(3)
 
 
 class Stamps:
@@ -29,28 +29,22 @@ class Stamps:
         os.ftruncate(fd, _size(frames))
         return fd
 
-    def asked(self, frame: int, party: int) -> None:
-        self._times[frame, party, _ASKED] = time.monotonic_ns()
-
-    def acquired(self, frame: int, party: int) -> None:
-        self._times[frame, party, _ACQUIRED] = time.monotonic_ns()
-
-    def released(self, frame: int, party: int) -> None:
-        """Just before release() is called."""
-        self._times[frame, party, _RELEASED] = time.monotonic_ns()
+    def mark(self, frame: int, party: int, moment: int) -> None:
+        """Writes down the time."""
+        self._times[frame, party, moment] = time.monotonic_ns()
 
     def seconds(self) -> float:
         """From the first frame's acquire to the last frame's release."""
-        return float(self._times[-1, -1, _RELEASED] - self._times[0, 0, _ACQUIRED]) / 1e9
+        return float(self._times[-1, -1, RELEASED] - self._times[0, 0, ACQUIRED]) / 1e9
 
     def held(self, party: int) -> Any:
         """Seconds that the party owned the surface, one a frame."""
-        return (self._times[:, party, _RELEASED] - self._times[:, party, _ACQUIRED]) / 1e9
+        return (self._times[:, party, RELEASED] - self._times[:, party, ACQUIRED]) / 1e9
 
     def handovers(self, giver: int, taker: int) -> Any:
         """Seconds, one a frame: from the release, or from the call of acquire if that came later, until it is owned."""
-        given = self._times[:, giver, _RELEASED]
-        asked, acquired = self._times[:, taker, _ASKED], self._times[:, taker, _ACQUIRED]
+        given = self._times[:, giver, RELEASED]
+        asked, acquired = self._times[:, taker, ASKED], self._times[:, taker, ACQUIRED]
         if taker <= giver:  # the next frame's
             given, asked, acquired = given[:-1], asked[1:], acquired[1:]
         return (acquired - np.maximum(given, asked)) / 1e9

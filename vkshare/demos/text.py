@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import vkshare
 from vkshare.demos import choice
 from vkshare.demos.inks import INKS, Colour, Ink
 from vkshare.demos.layout import Layout, Rect
-from vkshare.demos.options import Options
+from vkshare.demos.options import Options, Result
 from vkshare.demos.painter import Painter
 from vkshare.errors import UnsupportedError
 
@@ -30,7 +30,7 @@ _BARS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Result):
     """The parameters and the costs of a run."""
 
     library: str  # with its version
@@ -52,10 +52,6 @@ class Report:
     @property
     def is_good(self) -> bool:
         return self.seen_alike and self.written > 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.is_good}
 
 
 def run(

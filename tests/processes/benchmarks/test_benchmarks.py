@@ -32,7 +32,8 @@ from benchmarks import (
 from benchmarks.__main__ import main
 from benchmarks.c_swapchain import CDevice
 from benchmarks.nothing import QUEUE, VK_DEVICE, NothingDriver
-from benchmarks.peer import Peer, PeerFailed
+from benchmarks.peer import Peer
+from benchmarks.plan import Plan
 from benchmarks.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
 from benchmarks.shared_block import SharedBlock
 from benchmarks.swapchain_cost import NothingSwapchain
@@ -134,7 +135,7 @@ def _takes(seconds: float, log: list[str], name: str) -> Callable[[int], float]:
 
 def test_contenders_take_turns_and_are_compared_round_by_round() -> None:
     log: list[str] = []
-    pair = [measure.Contender(name, _takes(cost, log, name)) for name, cost in (("a", 3e-6), ("b", 2e-6))]
+    pair = {name: _takes(cost, log, name) for name, cost in (("a", 3e-6), ("b", 2e-6))}
     samples = measure.take_turns(pair, seconds=1e-9)
     assert "".join(log).endswith("ab" * len(samples["a"]))
     assert len(samples["a"]) == len(samples["b"]) >= 5
@@ -220,7 +221,7 @@ def test_the_swapchain_in_c_runs_on_a_real_driver(kind: str, vulkan_device: vksh
         pytest.skip("the driver has no VK_EXT_swapchain_maintenance1")
     which = c_swapchain.RING if kind == "ring" else c_swapchain.HEADLESS
     with (
-        CDevice.open(vulkan_device, present_fences=fences) as gpu,
+        CDevice.open(vulkan_device) as gpu,
         gpu.swapchain((64, 64), kind=which, vk_format=44, images=3, present_fences=fences) as chain,
     ):
         assert chain.frames(20) > 0
@@ -279,7 +280,7 @@ def test_the_mutex_in_c_hands_over_between_processes() -> None:
 def test_a_peer_that_fails_tells_why() -> None:
     with (
         Peer("support.bench_sides", "failing_side") as peer,
-        pytest.raises(PeerFailed, match="RuntimeError: on purpose"),
+        pytest.raises(child.ChildFailed, match="RuntimeError: on purpose"),
     ):
         peer.play("fail", 1, lambda n: 0.0)
 
@@ -325,7 +326,7 @@ def test_a_placement_moves_every_thread_and_sets_it_free_again() -> None:
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        with placement.placed(placement.alone(True)[0]):
+        for _ in placement.alone(Plan(pinned_only=True)):
             assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id or 0) == {min(before)}
         assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id or 0) == before
     finally:

@@ -145,7 +145,7 @@ class Endless:
         for each in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
             arguments = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
             if len(arguments) > 3 and b"vkshare.demos.desktop" in arguments[2]:
-                found[json.loads(arguments[3]).get("name", "compositor")] = int(each)
+                found[json.loads(arguments[3])[0].get("name", "compositor")] = int(each)
         return found
 
     def wait_for(self, condition: Callable[[dict[str, int]], bool]) -> dict[str, int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,9 +17,9 @@ from PIL import Image
 
 import vkshare
 from vkshare.compositor import Desktop
-from vkshare.demos import process
+from vkshare.demos import marks, process
 from vkshare.demos.desktop import pictures
-from vkshare.demos.desktop.drawing import canvas, number_by, number_on
+from vkshare.demos.desktop.drawing import canvas, number_on
 from vkshare.demos.desktop.places import DRIFT, NAMES, Desk, Picture
 from vkshare.demos.painter import Painter
 from vkshare.errors import ClosedError, RemoteLostError
@@ -37,18 +36,9 @@ class Invitation:
     name: str
     path: str  # of the compositor's socket
     adapter: str  # the compositor's, its UUID in hex
-    parent: int  # pid
     place: tuple[int, int, int, int]  # pixels
     desk: tuple[int, int]  # pixels
     crash_after: float  # seconds
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Invitation:
-        told = json.loads(text)
-        return cls(**{**told, "place": tuple(told["place"]), "desk": tuple(told["desk"])})
 
 
 class Guest:
@@ -127,7 +117,7 @@ def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
         for number, seconds in frames(window):
             commands = device.record().clear(drawn, pictures.NIGHT)
             commands.draw_triangles(drawn, pictures.ribbons(seconds))
-            number_by(commands, drawn, guest.layout, number, guest.number)
+            marks.fill(commands, drawn, guest.layout, marks.code(number, guest.number))
             with window.frame() as frame:
                 device.submit(commands.copy(drawn, frame.surface))
 
@@ -178,7 +168,7 @@ def bars(guest: Guest) -> None:
                     commands = device.record().clear(view, pictures.NIGHT)
                     for rect, colour in pictures.bars(width, height, seconds):
                         commands.fill_rect(view, rect, colour)
-                    device.submit(number_by(commands, view, guest.layout, number, guest.number))
+                    device.submit(marks.fill(commands, view, guest.layout, marks.code(number, guest.number)))
             except vkshare.AcquireTimeout:
                 pass  # a minimised window
 
@@ -236,8 +226,8 @@ def main() -> NoReturn:
     1: an error that was reported to the parent.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
-    invitation, status = Invitation.from_json(sys.argv[1]), int(sys.argv[2])  # a pipe: JSON lines to the parent
-    process.end_with_parent(invitation.parent)
+    invitation, parent, status = process.arguments(Invitation)
+    process.end_with_parent(parent)
     program: Callable[[Guest], None] = globals()[invitation.name]
 
     def work() -> None:

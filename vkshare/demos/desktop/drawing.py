@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vkshare import CommandList, Surface, View
+from vkshare import View
 from vkshare.demos import marks
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import length
@@ -35,13 +35,6 @@ def number_on(image: Image.Image, layout: Layout, frame: int, client: int) -> No
     draw = ImageDraw.Draw(image)
     for (x, y, width, height), colour in marks.squares(marks.code(frame, client), layout.render_mark, layout.mark_cell):
         draw.rectangle((x, y, x + width - 1, y + height - 1), fill=colour)
-
-
-def number_by(commands: CommandList, target: Surface | View, layout: Layout, frame: int, client: int) -> CommandList:
-    """The same with the device's commands."""
-    for rect, colour in marks.squares(marks.code(frame, client), layout.render_mark, layout.mark_cell):
-        commands.fill_rect(target, rect, [channel / 255 for channel in colour])
-    return commands
 
 
 def fitted(said: str, size: int, width: int) -> str:

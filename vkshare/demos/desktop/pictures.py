@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from PIL import Image, ImageDraw
 
 from vkshare.demos.desktop.drawing import INK
 from vkshare.demos.layout import Rect
-from vkshare.demos.lettering import FAINT, SOFT, TRACK, WHITE, write
-from vkshare.demos.solids import Array
+from vkshare.demos.lettering import FAINT, SOFT, TRACK, WHITE, panel_mask, ring, write
+from vkshare.demos.solids import Array, mesh
 
 NIGHT = (0.063, 0.055, 0.157, 1.0)
 _CYAN, _AMBER, _ROSE, _GREEN = (0.27, 0.84, 0.93), (1.0, 0.72, 0.30), (0.98, 0.38, 0.58), (0.43, 0.91, 0.63)
@@ -34,8 +33,7 @@ def ribbons(seconds: float) -> Array:
         for inner, outer, fades in ((-1.0, 1.0, False), (1.0, 1.35, True), (-1.0, -1.35, True)):
             near = _edge(x, middle + inner * np.abs(half), shine, _SOLID)
             far = _edge(x, middle + outer * np.abs(half), shine, 0 if fades else _SOLID)
-            a, b, c, d = near[:-1], near[1:], far[1:], far[:-1]
-            parts.append(np.stack([a, b, c, a, c, d], 1).reshape(-1, 6))
+            parts.append(mesh(np.stack([near, far])))
     return np.concatenate(parts).astype(np.float32)
 
 
@@ -101,24 +99,20 @@ def bars(width: int, height: int, seconds: float) -> list[tuple[Rect, tuple[floa
 
 def slow(image: Image.Image, number: int) -> None:
     """How many frames there were."""
-    draw, unit = _begun(image)
-    centre = image.width / 2, image.height * 0.44
-    _ring(image, centre, 52 * unit, 9 * unit, 1.0, TRACK)
-    _ring(image, centre, 52 * unit, 9 * unit, (number % 8 + 1) / 8, (255, 184, 77, 255))
-    write(draw, (round(centre[0]), round(centre[1] + 12 * unit)), str(number + 1), round(34 * unit), WHITE, "ms")
-    low = round(centre[0]), round(image.height - 22 * unit)
-    write(draw, low, "no client waits for it", round(15 * unit), FAINT, "ms")
+    _dial(image, (number % 8 + 1) / 8, (255, 184, 77, 255), str(number + 1), "no client waits for it")
 
 
 def countdown(image: Image.Image, left: float, whole: float) -> None:
     """Seconds until it is killed."""
+    _dial(image, max(0.0, left / whole), (250, 97, 148, 255), f"{max(left, 0):.1f}", "until SIGKILL")
+
+
+def _dial(image: Image.Image, turn: float, ink: Any, number: str, below: str) -> None:
     draw, unit = _begun(image)
     centre = image.width / 2, image.height * 0.44
-    _ring(image, centre, 52 * unit, 9 * unit, 1.0, TRACK)
-    _ring(image, centre, 52 * unit, 9 * unit, max(0.0, left / whole), (250, 97, 148, 255))
-    write(draw, (round(centre[0]), round(centre[1] + 12 * unit)), f"{max(left, 0):.1f}", round(34 * unit), WHITE, "ms")
-    low = round(centre[0]), round(image.height - 22 * unit)
-    write(draw, low, "until SIGKILL", round(15 * unit), FAINT, "ms")
+    _ring(image, centre, 52 * unit, 9 * unit, turn, ink)
+    write(draw, (round(centre[0]), round(centre[1] + 12 * unit)), number, round(34 * unit), WHITE, "ms")
+    write(draw, (round(centre[0]), round(image.height - 22 * unit)), below, round(15 * unit), FAINT, "ms")
 
 
 def card(image: Image.Image, number: int, seconds: float) -> None:
@@ -129,8 +123,7 @@ def card(image: Image.Image, number: int, seconds: float) -> None:
     draw = ImageDraw.Draw(image)
     draw.rectangle((0, 0, image.width, image.height), fill=(0, 0, 0, 0))
     unit = image.height / 60
-    draw.bitmap((0, 0), _sheet(image.width, image.height, round(16 * unit)), fill=(32, 27, 70, 225))
-    _ring(image, (30 * unit, image.height / 2), 13 * unit, 4 * unit, 1.0, TRACK)
+    draw.bitmap((0, 0), panel_mask(image.width, image.height, round(16 * unit)), fill=(32, 27, 70, 225))
     _ring(image, (30 * unit, image.height / 2), 13 * unit, 4 * unit, seconds / 2 % 1, (110, 231, 160, 255))
     write(draw, (round(56 * unit), round(27 * unit)), "I move and fade", round(18 * unit), WHITE, "ls")
     write(draw, (round(56 * unit), round(46 * unit)), "where the compositor has me", round(12.5 * unit), SOFT, "ls")
@@ -145,23 +138,7 @@ def _begun(image: Image.Image) -> tuple[ImageDraw.ImageDraw, float]:
 
 
 def _ring(image: Image.Image, centre: tuple[float, float], radius: float, width: float, turn: float, ink: Any) -> None:
-    """From the top clockwise; `turn` is 0 to 1."""
-    outer = math.ceil(radius + width / 2)
-    mask = _ring_mask(outer, width, round(turn * 120))
-    ImageDraw.Draw(image).bitmap((round(centre[0]) - outer, round(centre[1]) - outer), mask, fill=ink)
-
-
-@lru_cache(maxsize=256)
-def _ring_mask(outer: int, width: float, thirds: int) -> Image.Image:
-    """Pillow draws without smoothing: large, and reduced."""
-    side = 8 * outer
-    large = Image.new("L", (side, side))
-    ImageDraw.Draw(large).arc((0, 0, side - 1, side - 1), -90, 3 * thirds - 90, fill=255, width=round(4 * width))
-    return large.resize((2 * outer, 2 * outer), Image.Resampling.BOX)
-
-
-@lru_cache(maxsize=2)
-def _sheet(width: int, height: int, radius: int) -> Image.Image:
-    large = Image.new("L", (4 * width, 4 * height))
-    ImageDraw.Draw(large).rounded_rectangle((0, 0, 4 * width - 1, 4 * height - 1), 4 * radius, fill=255)
-    return large.resize((width, height), Image.Resampling.BOX)
+    """A track, and over it from the top clockwise; `turn` is 0 to 1."""
+    draw = ImageDraw.Draw(image)
+    for degrees, colour in ((360, TRACK), (3 * round(turn * 120), ink)):
+        ring(draw, centre, radius, width, degrees, colour)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vkshare.demos.desktop.options import Options
+from vkshare.demos.options import Result
 
 if TYPE_CHECKING:
     from vkshare.demos.desktop.run import Clients
@@ -15,7 +16,7 @@ _FASTER = 3  # composites for each frame of the slow client: a compositor that w
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Result):
     """The report of a whole run."""
 
     adapter: str
@@ -31,25 +32,13 @@ class Report:
     @classmethod
     def of(cls, options: Options, told: dict[str, Any], clients: Clients) -> Report:
         """Make the report from the messages of the compositor and of the processes."""
-        return cls(
-            adapter=told["adapter"],
-            seconds=told["seconds"],
-            display=told["display"],
-            clients=told["clients"],
-            compositor=told["compositor"],
-            steady=told["steady"],
-            restarts=clients.restarts,
-            faults=(*told["faults"], *clients.faults, *faults(told["clients"], told["steady"], clients.restarts)),
-            output=options.output,
-        )
+        restarts = clients.restarts
+        found = (*told["faults"], *clients.faults, *faults(told["clients"], told["steady"], restarts))
+        return cls(**{**told, "restarts": restarts, "faults": found, "output": options.output})
 
     @property
     def is_good(self) -> bool:
         return not self.faults
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.is_good}
 
 
 def faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,8 +19,6 @@ from vkshare.demos.desktop.screen import Screen
 from vkshare.demos.shared import DemoError
 from vkshare.util.closing import Scoped
 
-_SCREEN = "from vkshare.demos.desktop.screen import main; main()"
-_CLIENT = "from vkshare.demos.desktop.clients import main; main()"
 _LOOK = 0.05  # seconds between looks at the processes
 _PAUSE = 0.5  # seconds until the one that crashed is started again
 _ENDING = 5.0  # seconds that a process has to end
@@ -56,8 +51,7 @@ def _together(options: Options, path: str, clients: Clients, signals: Signals) -
 
 def _apart(options: Options, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
     """The compositor has a process of its own."""
-    arguments = (options.to_json(), path, str(os.getpid()))
-    with _ending(_started("compositor", _SCREEN, *arguments)) as screen:
+    with _ending(Child.start("compositor", "vkshare.demos.desktop.screen", options, path)) as screen:
         while not (signals.came or screen.done):
             if signals.wait(_LOOK, screen.fileno()) and not screen.read():
                 screen.wait(_ENDING)
@@ -106,10 +100,9 @@ class Clients(Scoped):
         options = self._options
         desk = Desk(options.width, options.height)
         place = desk.rect(SEATS[NAMES.index(name)].place)
-        invitation = Invitation(
-            name, self._path, self._adapter, os.getpid(), place, (desk.width, desk.height), options.crash_after
-        )
-        self._processes[name] = _started(name, _CLIENT, invitation.to_json())
+        size = desk.width, desk.height
+        invitation = Invitation(name, self._path, self._adapter, place, size, options.crash_after)
+        self._processes[name] = Child.start(name, "vkshare.demos.desktop.clients", invitation)
 
     def _ended(self, name: str, child: Child, now: float) -> None:
         while child.read():
@@ -131,20 +124,6 @@ class Clients(Scoped):
             child.wait(_ENDING)
             child.close()
         self._processes.clear()
-
-
-def _started(name: str, entry: str, *arguments: str) -> Child:
-    """A process; the last of its arguments is the number of a pipe's end to say JSON lines into."""
-    status, theirs = os.pipe()
-    try:
-        command = [sys.executable, "-c", entry, *arguments, str(theirs)]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs,))
-    except BaseException:
-        os.close(status)
-        raise
-    finally:
-        os.close(theirs)
-    return Child(name, process, status)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Screen(Scoped):
                 height=options.height,
                 title="vkshare: desktop",
                 path=path,
-                is_headless=options.is_headless,
+                is_headless=options.headless,
                 backend=options.backend,
                 adapter=options.adapter,
                 can_capture=True,  # the numbers in the picture are looked at
@@ -139,7 +139,7 @@ class Screen(Scoped):
 
 def main() -> NoReturn:
     """The process's main function: JSON lines to the parent have its address, and at the end all results."""
-    options, path, parent, status = Options.from_json(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    options, path, parent, status = process.arguments(Options)
     process.end_with_parent(parent)
 
     def work() -> None:
