@@ -51,30 +51,30 @@ def run(name: str, folder: Path, *arguments: object) -> subprocess.CompletedProc
     return subprocess.run([*map(str, command)], capture_output=True, text=True, env=environment)
 
 
-def headers(folder: Path) -> Path:
+def headers(native: Path, folder: Path) -> Path:
     """A folder with the public headers, so that every other type is private."""
     found = folder / "headers"
     found.mkdir()
-    for path in (ROOT / "native").glob("vkshare*.h"):
+    for path in native.glob("vkshare*.h"):
         shutil.copy(path, found)
     return found
 
 
-def write(target: Path, of: Path) -> None:
+def write(target: Path, of: Path, native: Path = ROOT / "native") -> None:
     """Write the record of a library."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         options = ("--drop-private-types", "--no-show-locs", "--no-comp-dir-path", "--no-corpus-path")
-        done = run("abidw", folder, "--headers-dir", headers(folder), *options, "--out-file", target, of)
+        done = run("abidw", folder, "--headers-dir", headers(native, folder), *options, "--out-file", target, of)
     if done.returncode:
         raise SystemExit(f"abi: abidw failed: {done.stderr}")
 
 
-def differences(record: Path, of: Path) -> str:
+def differences(record: Path, of: Path, native: Path = ROOT / "native") -> str:
     """What abidiff says of a library against the record; empty: nothing changed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        done = run("abidiff", folder, "--headers-dir2", headers(folder), "--drop-private-types", record, of)
+        done = run("abidiff", folder, "--headers-dir2", headers(native, folder), "--drop-private-types", record, of)
     return done.stdout + done.stderr if done.returncode else ""
 
 

@@ -46,7 +46,6 @@ def test_a_change_of_the_interface_is_found(tmp_path: Path, before: str, after: 
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no cc here")
-    (tmp_path / "headers").mkdir()
 
     def built(name: str, header: str, source: str) -> Path:
         (tmp_path / "vkshare.h").write_text(header)
@@ -56,6 +55,6 @@ def test_a_change_of_the_interface_is_found(tmp_path: Path, before: str, after: 
         subprocess.run([*map(str, command)], check=True)
         return made
 
-    abi.write(tmp_path / "record", built("old.so", HEADER, SOURCE))
+    abi.write(tmp_path / "record", built("old.so", HEADER, SOURCE), tmp_path)
     new = built("new.so", HEADER.replace(before, after), SOURCE.replace(before, after))
-    assert bool(abi.differences(tmp_path / "record", new)) == is_found
+    assert bool(abi.differences(tmp_path / "record", new, tmp_path)) == is_found
