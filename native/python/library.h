@@ -35,10 +35,7 @@
 
 static bool vkpy_has_queue_lock; /* guarded by the GIL; never false again */
 
-static inline PyThreadState *vkpy_let_holder_run(void)
-{
-    return vkpy_has_queue_lock ? PyEval_SaveThread() : NULL;
-}
+static inline PyThreadState *vkpy_let_holder_run(void) { return vkpy_has_queue_lock ? PyEval_SaveThread() : NULL; }
 
 static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
 {

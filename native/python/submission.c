@@ -1,8 +1,6 @@
 /* Submission: the progress of a batch. */
 #include "vkpy.h"
 
-#include <string.h>
-
 /* A cache of freed objects: most are dropped at once, and the next call creates another. */
 #define SPARES 16
 static vkpy_submission *spares[SPARES];
@@ -53,8 +51,7 @@ static vks_status poll(vkpy_submission *self)
 static PyObject *submission_is_done(PyObject *object, PyObject *ignored)
 {
     (void)ignored;
-    vks_status status = poll((vkpy_submission *)object);
-    return vkpy_done_or_raise(status, "Submission");
+    return vkpy_done_or_raise(poll((vkpy_submission *)object), "Submission");
 }
 
 static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -91,11 +88,10 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
 /* Implemented in vkshare.core.event_loop, because the wait depends on the event loop of Python. */
 static PyObject *submission_await(PyObject *object)
 {
-    PyObject *module = PyImport_ImportModule("vkshare.core.event_loop");
-    PyObject *awaitable = module == NULL ? NULL : PyObject_CallMethod(module, "wait_submission", "O", object);
+    static vkpy_function wait = {"vkshare.core.event_loop", "wait_submission", NULL};
+    PyObject *awaitable = vkpy_call(&wait, "(O)", object);
     PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
     Py_XDECREF(awaitable);
-    Py_XDECREF(module);
     return iterator;
 }
 
@@ -110,13 +106,8 @@ static PyObject *submission_reduce(PyObject *object, PyObject *protocol)
 
 static PyObject *submission_repr(PyObject *object)
 {
-    vkpy_submission *self = (vkpy_submission *)object;
-    vks_status status = poll(self);
-    const char *state = status == VKS_OK ? "done" : status == VKS_TIMEOUT ? "submitted" : "failed";
-    if (status == VKS_TIMEOUT && vks_submission_is_held(self->device->core, &self->core))
-        state = "held";
-    return PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial,
-                                self->device->name, state);
+    static vkpy_function text = {"vkshare.core.submissions", "text", NULL};
+    return vkpy_call(&text, "(O)", object);
 }
 
 static PyObject *submission_is_held(PyObject *object, void *ignored)
@@ -173,10 +164,5 @@ static PyType_Slot slots[] = {
 };
 
 /* Final: submit() creates exactly this type. */
-PyType_Spec vkpy_submission_spec = {
-    "vkshare._native.Submission",
-    sizeof(vkpy_submission),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    slots,
-};
+PyType_Spec vkpy_submission_spec = {"vkshare._native.Submission", sizeof(vkpy_submission), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};

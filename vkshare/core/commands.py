@@ -9,6 +9,7 @@ from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
 from vkshare.util.closing import Scoped
+from vkshare.util.library_calls import lib, pointer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,6 +201,13 @@ class CommandList(_native.Recording, Scoped):
     def close(self) -> None:
         """Forgets what was recorded; work that was submitted still runs. Idempotent, and never needed."""
         self._close()
+
+    def __len__(self) -> int:
+        length: int = lib.vks_recording_length(pointer("vks_recording *", self))
+        return length
+
+    def __bool__(self) -> bool:
+        return True  # an empty list is still a list to submit
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"

@@ -6,13 +6,13 @@ keep the GIL; functions that wait release it (native/python/library.h).
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from vkshare import _native
 from vkshare._library import ffi, lib
 from vkshare.errors import InvalidCallError
+from vkshare.util import arguments, statuses
 
 __all__ = ["TIMEOUT", "LibraryObject", "check", "ffi", "lib", "pointer", "take_fd", "u64", "wait"]
 
@@ -23,7 +23,7 @@ _INTERRUPTED: int = lib.VKS_INTERRUPTED
 def check(status: int, what: str) -> None:
     """Raise the exception of a vks_status, unless it is VKS_OK; `what` names the call, such as "Observer.rest"."""
     if status:
-        _native.raise_status(status, what)
+        raise statuses.exception(status, what, *statuses.last_text(status))
 
 
 def wait(call: Callable[[int], int], timeout: float | None) -> int:
@@ -44,13 +44,7 @@ def wait(call: Callable[[int], int], timeout: float | None) -> int:
 
 def u64(name: str, value: Any) -> int:
     """Return `value` as an int in [0, 2**64)."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__} ({value!r})") from None
-    if not 0 <= number < 2**64:
-        raise ValueError(f"{name} is {number}, allowed is 0 to 2**64 - 1")
-    return number
+    return arguments.exact_integer(name, value, 0, 2**64 - 1)
 
 
 def pointer(kind: str, owner: Any) -> Any:
