@@ -20,28 +20,10 @@ static int parameter_index(vkpy_signature *signature, PyObject *keyword)
     return -1;
 }
 
-static bool bind_keywords(vkpy_signature *signature, PyObject *const *given, PyObject *keywords, PyObject **values)
-{
-    Py_ssize_t count = PyTuple_Size(keywords);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject *keyword = PyTuple_GetItem(keywords, i);
-        int index = parameter_index(signature, keyword);
-        if (index < 0) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", signature->function, keyword);
-            return false;
-        }
-        if (values[index] != NULL) {
-            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", signature->function, keyword);
-            return false;
-        }
-        values[index] = given[i];
-    }
-    return true;
-}
-
 bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                     PyObject **values)
 {
+    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
     if (count > signature->positional) {
         PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments but %zd were given",
                      signature->function, signature->positional, count);
@@ -49,8 +31,16 @@ bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ss
     }
     for (int i = 0; i < signature->total; ++i)
         values[i] = i < count ? arguments[i] : NULL;
-    if (keywords != NULL && !bind_keywords(signature, arguments + count, keywords, values))
-        return false;
+    for (Py_ssize_t i = 0; i < named; ++i) {
+        PyObject *keyword = PyTuple_GetItem(keywords, i);
+        int index = parameter_index(signature, keyword);
+        if (index < 0 || values[index] != NULL) {
+            PyErr_Format(PyExc_TypeError, "%s() got %s argument '%U'", signature->function,
+                         index < 0 ? "an unexpected keyword" : "multiple values for", keyword);
+            return false;
+        }
+        values[index] = arguments[count + i];
+    }
     for (int i = 0; i < signature->required; ++i)
         if (values[i] == NULL) {
             PyErr_Format(PyExc_TypeError, "%s() is missing the required argument '%s'", signature->function,

@@ -30,7 +30,7 @@ void vkpy_commands_forget(vkpy_commands *self)
     Py_CLEAR(self->surface);
 }
 
-static int commands_traverse(PyObject *object, visitproc visit, void *arg)
+int vkpy_commands_traverse(PyObject *object, visitproc visit, void *arg)
 {
     vkpy_commands *self = (vkpy_commands *)object;
     Py_VISIT(Py_TYPE(object));
@@ -134,26 +134,14 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
-static PyObject *commands_device(PyObject *object, void *ignored)
-{
-    vkpy_commands *self = (vkpy_commands *)object;
-    (void)ignored;
-    VKPY_LIVE_BY(self, device);
-    return Py_NewRef((PyObject *)self->device);
-}
+VKPY_GETTER_BY(commands_device, vkpy_commands, device, Py_NewRef((PyObject *)self->device))
+VKPY_GETTER_BY(commands_surfaces, vkpy_commands, device,
+               self->surface != NULL ? PyTuple_Pack(1, self->surface) : PyTuple_New(0))
 
 static PyObject *commands_is_compiled(PyObject *object, void *ignored)
 {
     (void)ignored;
     return PyBool_FromLong(((vkpy_commands *)object)->core != NULL);
-}
-
-static PyObject *commands_surfaces(PyObject *object, void *ignored)
-{
-    const vkpy_commands *self = (const vkpy_commands *)object;
-    (void)ignored;
-    VKPY_LIVE_BY(self, device);
-    return self->surface != NULL ? PyTuple_Pack(1, self->surface) : PyTuple_New(0);
 }
 
 static PyMethodDef methods[] = {
@@ -177,7 +165,7 @@ static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"Work that is recorded once and submitted many times: the base of vkshare.CommandList."},
     {Py_tp_init, (void *)vkpy_commands_init},
     {Py_tp_dealloc, (void *)commands_dealloc},
-    {Py_tp_traverse, (void *)commands_traverse},
+    {Py_tp_traverse, (void *)vkpy_commands_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_tp_members, members},

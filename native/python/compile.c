@@ -128,6 +128,11 @@ static bool reap(vkpy_recording *self, vks_recorder *recorder)
 
 static outcome compile_once(vkpy_recording *self)
 {
+    vks_status status = vks_device_state(self->base.device->core);
+    if (status != VKS_OK) { /* a forked child may not even take the recorder's lock */
+        vkpy_raise(status, "Device");
+        return RAISED;
+    }
     if (!vkpy_recording_is_open(self))
         return RAISED;
     if (self->base.core != NULL) /* by another thread's submit(), or by the backend itself */

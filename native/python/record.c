@@ -34,12 +34,8 @@ static int recording_init(PyObject *object, PyObject *arguments, PyObject *keywo
 
 static int recording_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    vkpy_recording *self = (vkpy_recording *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT((PyObject *)self->base.device);
-    Py_VISIT(self->base.surface);
-    Py_VISIT(self->used);
-    return 0;
+    Py_VISIT(((vkpy_recording *)object)->used);
+    return vkpy_commands_traverse(object, visit, arg);
 }
 
 static void recording_dealloc(PyObject *object)
@@ -77,7 +73,8 @@ static bool is_usable(const vkpy_recording *self, PyObject *object, const usage 
            (vks_drawable_get_info(surface->drawable)->usage & needed->bit);
 }
 
-/* Reads a Surface or a View. True: the caller has a reference. */
+/* Reads a Surface or a View; Python raises the reason why another cannot be used. True: the caller has
+ * a reference. */
 static bool read_operand(vkpy_recording *self, const char *name, PyObject *object, const usage *needed, operand *out)
 {
     static PyObject *surface_name;
@@ -85,16 +82,12 @@ static bool read_operand(vkpy_recording *self, const char *name, PyObject *objec
         return false;
     PyObject *surface =
         PyObject_TypeCheck(object, vkpy_array_buffer_type) ? PyObject_GetAttr(object, surface_name) : Py_NewRef(object);
-    if (surface != NULL && VKPY_UNLIKELY(!is_usable(self, surface, needed))) {
-        Py_DECREF(surface);
-        surface = PyObject_CallMethod((PyObject *)self, "_surface", "sOs", name, object, needed->name);
-        if (surface != NULL && !is_usable(self, surface, needed)) {
-            vkpy_raise_named("InvalidCallError", "%s has no image that commands can use: %R", name, surface);
-            Py_CLEAR(surface);
-        }
-    }
     if (surface == NULL)
         return false;
+    if (VKPY_UNLIKELY(!is_usable(self, surface, needed))) {
+        Py_XDECREF(PyObject_CallMethod((PyObject *)self, "_refuse_operand", "sNs", name, surface, needed->name));
+        return false;
+    }
     *out = (operand){surface, {((vkpy_surface *)surface)->core, ((vkpy_surface *)surface)->drawable}};
     return true;
 }

@@ -85,29 +85,22 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
     return vkpy_none_or_raise(status, "Submission._notify");
 }
 
-/* Implemented in vkshare.core.event_loop, because the wait depends on the event loop of Python. */
-static PyObject *submission_await(PyObject *object)
-{
-    static vkpy_function wait = {"vkshare.core.event_loop", "wait_submission", NULL};
-    PyObject *awaitable = vkpy_call(&wait, "(O)", object);
-    PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
-    Py_XDECREF(awaitable);
-    return iterator;
-}
+/* Defines a function that calls one of vkshare/core/submissions.py. */
+#define IN_PYTHON(function, name)                                                                                      \
+    static PyObject *function(PyObject *object)                                                                        \
+    {                                                                                                                  \
+        static vkpy_function python = {"vkshare.core.submissions", name, NULL};                                        \
+        return vkpy_call(&python, "(O)", object);                                                                      \
+    }
+
+IN_PYTHON(submission_await, "wait")
+IN_PYTHON(submission_repr, "text")
 
 static PyObject *submission_reduce(PyObject *object, PyObject *protocol)
 {
     (void)object, (void)protocol;
-    PyErr_SetString(PyExc_TypeError,
-                    "a Submission cannot be pickled: let it signal a fence (submit(..., signals=fence)) "
-                    "and send fence.export()");
-    return NULL;
-}
-
-static PyObject *submission_repr(PyObject *object)
-{
-    static vkpy_function text = {"vkshare.core.submissions", "text", NULL};
-    return vkpy_call(&text, "(O)", object);
+    return PyErr_Format(PyExc_TypeError, "a Submission cannot be pickled: let it signal a fence (submit(..., "
+                                         "signals=fence)) and send fence.export()");
 }
 
 static PyObject *submission_is_held(PyObject *object, void *ignored)
@@ -117,18 +110,6 @@ static PyObject *submission_is_held(PyObject *object, void *ignored)
     (void)ignored;
     VKPY_SHORT(self->device, held = vks_submission_is_held(self->device->core, &self->core));
     return PyBool_FromLong(held);
-}
-
-static PyObject *submission_serial(PyObject *object, void *ignored)
-{
-    (void)ignored;
-    return PyLong_FromUnsignedLongLong(((vkpy_submission *)object)->core.serial);
-}
-
-static PyObject *submission_device(PyObject *object, void *ignored)
-{
-    (void)ignored;
-    return Py_NewRef((PyObject *)((vkpy_submission *)object)->device);
 }
 
 static PyMethodDef methods[] = {
@@ -145,12 +126,16 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef properties[] = {
     {"is_held", submission_is_held, NULL, "Whether it is kept back until its waits are certain to end.", NULL},
-    {"serial", submission_serial, NULL, "Its number in the queue's order; 0 if it was held.", NULL},
-    {"device", submission_device, NULL, "The device that it was given to.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_submission), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {
+    VKPY_WEAKLIST(vkpy_submission),
+    {"serial", T_ULONGLONG, offsetof(vkpy_submission, core.serial), READONLY,
+     "Its number in the queue's order; 0 if it was held."},
+    {"device", T_OBJECT, offsetof(vkpy_submission, device), READONLY, "The device that it was given to."},
+    {NULL, 0, 0, 0, NULL},
+};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"Work that was handed to a device; awaitable. Device.submit() makes it."},

@@ -123,12 +123,13 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
 
 /* Defines a property's getter, which returns `value`, an expression of a live `self`. For calls
  * without VKPY_SHORT(). */
-#define VKPY_GETTER(function, type, value)                                                                             \
+#define VKPY_GETTER(function, type, value) VKPY_GETTER_BY(function, type, core, value)
+#define VKPY_GETTER_BY(function, type, field, value)                                                                   \
     static PyObject *function(PyObject *object, void *ignored)                                                         \
     {                                                                                                                  \
         type *self = (type *)object;                                                                                   \
         (void)ignored;                                                                                                 \
-        VKPY_LIVE(self);                                                                                               \
+        VKPY_LIVE_BY(self, field);                                                                                     \
         return value;                                                                                                  \
     }
 
@@ -160,6 +161,7 @@ PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 /* commands.c: drops the compiled commands. Work in flight has its own reference. */
 void vkpy_commands_forget(vkpy_commands *self);
 int vkpy_commands_init(PyObject *object, PyObject *arguments, PyObject *keywords);
+int vkpy_commands_traverse(PyObject *object, visitproc visit, void *arg);
 /* compile.c: Recording._compile(). */
 PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
 /* record.c: raises ClosedError if close() ran; arguments may have run any Python code. */

@@ -225,21 +225,20 @@ class CommandList(_native.Recording, Scoped):
 
     # ---- within the package -----------------------------------------------------------------------------------------
 
-    def _surface(self, name: str, value: Any, usage: str) -> Surface:
+    def _refuse_operand(self, name: str, value: Any, usage: str) -> NoReturn:
         """Called from C for an argument that cannot be used: raises the reason."""
-        surface = value.surface if isinstance(value, View) else value
-        if not isinstance(surface, Surface):
+        if not isinstance(value, Surface):
             raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}")
-        if surface.device is not self.device:
+        if value.device is not self.device:
             raise DeviceMismatchError(
-                f"{name} belongs to {surface.device!r}, the commands to {self.device!r}: open it here with "
+                f"{name} belongs to {value.device!r}, the commands to {self.device!r}: open it here with "
                 "device.open_surface(surface.export())"
             )
-        if surface.is_closed:
-            raise ClosedError(f"{name} is closed: {surface!r}")
-        if usage not in surface.usage:
+        if value.is_closed:
+            raise ClosedError(f"{name} is closed: {value!r}")
+        if usage not in value.usage:
             raise InvalidCallError(
-                f"{name} was created with usage {sorted(surface.usage)}; this command needs {usage!r}: "
+                f"{name} was created with usage {sorted(value.usage)}; this command needs {usage!r}: "
                 f"create_surface(..., usage=(..., {usage!r}))"
             )
-        return surface
+        raise InvalidCallError(f"{name} has no image that commands can use: {value!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _native
@@ -12,6 +12,13 @@ from vkshare.util.library_calls import lib, pointer
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
+
+
+def wait(submission: _native.Submission) -> Generator[Any, None, None]:
+    """Return the iterator of an ``await``."""
+    from vkshare.core.event_loop import wait_submission
+
+    return wait_submission(submission).__await__()
 
 
 def text(submission: _native.Submission) -> str:
