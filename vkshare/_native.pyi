@@ -75,7 +75,7 @@ class CommandList:
     @property
     def _surfaces(self) -> Sequence[Any]: ...  # that the commands use
     def _set_vulkan(
-        self, command_buffer: int, uses: Sequence[tuple[Surface, bool]], retire: Any, transfer_buffer: int = 0
+        self, command_buffer: int, uses: Sequence[tuple[Surface, bool]], retire: Any, transfer_buffer: int = 0, /
     ) -> None: ...
     # retire: a callable of no arguments, called from Device._reap() once the last use has run
     def _reset(self) -> None: ...  # forgets what was compiled: more commands were recorded

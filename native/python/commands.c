@@ -76,27 +76,19 @@ static void retire(void *user)
         PyErr_Restore(type, value, traceback); /* otherwise it stays set, and reap() raises it */
 }
 
-/* Reads no pair, or one (Surface, writes) pair. *surface is no new reference, NULL without a pair. */
-static bool read_use(PyObject *pairs, PyObject **surface, vks_use *use)
-{
-    int writes = 0;
-    *surface = NULL;
-    if (!PyArg_ParseTuple(pairs, "|(O!p);uses must be () or one (Surface, writes) pair", vkpy_surface_type, surface,
-                          &writes))
-        return false;
-    if (*surface != NULL)
-        *use = (vks_use){((vkpy_surface *)*surface)->core, writes != 0};
-    return *surface == NULL || use->surface != NULL || vkpy_raise_uninitialised(*surface) != NULL;
-}
-
+/* `pairs` is a tuple of no pair, or of one (Surface, writes) pair. */
 static PyObject *set_vulkan(vkpy_commands *self, const uint64_t buffers[2], PyObject *pairs, PyObject *retired)
 {
-    vks_use use = {NULL};
-    PyObject *surface;
-    if (!read_use(pairs, &surface, &use))
+    PyObject *surface = NULL;
+    int writes = 0;
+    if (!PyArg_ParseTuple(pairs, "|(O!p);uses must be () or one (Surface, writes) pair", vkpy_surface_type, &surface,
+                          &writes))
         return NULL;
+    if (surface != NULL)
+        VKPY_LIVE((vkpy_surface *)surface);
     if (self->core != NULL) /* tested after the last Python code that could have compiled the list */
         return vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: _reset() it first");
+    vks_use use = {surface != NULL ? ((vkpy_surface *)surface)->core : NULL, writes != 0};
     vks_status status = vks_commands_create_vulkan(self->device->core, buffers[0], &use, surface != NULL ? 1 : 0,
                                                    retire, Py_NewRef(retired), &self->core);
     if (status != VKS_OK) {
@@ -108,26 +100,24 @@ static PyObject *set_vulkan(vkpy_commands *self, const uint64_t buffers[2], PyOb
     Py_RETURN_NONE;
 }
 
-static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *commands_set_vulkan(PyObject *object, PyObject *arguments)
 {
-    static vkpy_signature signature = {
-        "CommandList._set_vulkan", 4, 3, 4, {"command_buffer", "uses", "retire", "transfer_buffer"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
-    PyObject *values[4];
+    PyObject *buffer, *uses, *retired, *transfer = NULL;
     uint64_t buffers[2] = {0};
     VKPY_LIVE_BY(self, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_u64(values[0], "command_buffer", &buffers[0]) ||
-        (values[3] != NULL && !vkpy_u64(values[3], "transfer_buffer", &buffers[1])))
+    if (!PyArg_ParseTuple(arguments, "OOO|O:CommandList._set_vulkan", &buffer, &uses, &retired, &transfer) ||
+        !vkpy_u64(buffer, "command_buffer", &buffers[0]) ||
+        (transfer != NULL && !vkpy_u64(transfer, "transfer_buffer", &buffers[1])))
         return NULL;
     if (buffers[0] == 0)
         return PyErr_Format(PyExc_ValueError, "command_buffer is NULL, allowed is a recorded VkCommandBuffer");
-    if (!PyCallable_Check(values[2]))
-        return PyErr_Format(PyExc_TypeError, "retire must be a callable, not %R", values[2]);
-    PyObject *pairs = PySequence_Tuple(values[1]);
+    if (!PyCallable_Check(retired))
+        return PyErr_Format(PyExc_TypeError, "retire must be a callable, not %R", retired);
+    PyObject *pairs = PySequence_Tuple(uses);
     if (pairs == NULL)
-        return PyErr_Format(PyExc_TypeError, "uses must be () or one (Surface, writes) pair, not %R", values[1]);
-    PyObject *result = set_vulkan(self, buffers, pairs, values[2]);
+        return PyErr_Format(PyExc_TypeError, "uses must be () or one (Surface, writes) pair, not %R", uses);
+    PyObject *result = set_vulkan(self, buffers, pairs, retired);
     Py_DECREF(pairs);
     return result;
 }
@@ -145,8 +135,8 @@ static PyObject *commands_is_compiled(PyObject *object, void *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"_set_vulkan", VKPY_FASTCALL(commands_set_vulkan), VKPY_FAST,
-     "_set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0)\n--\n\nretire() is called from "
+    {"_set_vulkan", commands_set_vulkan, METH_VARARGS,
+     "_set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0, /)\n--\n\nretire() is called from "
      "Device._reap() once the last use has run."},
     {"_reset", commands_reset, METH_NOARGS, "_reset($self)\n--\n\nDrops the compiled commands."},
     {NULL, NULL, 0, NULL},
