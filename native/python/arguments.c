@@ -11,9 +11,12 @@ static int parameter_index(vkpy_signature *signature, PyObject *keyword)
     for (int i = 0; i < signature->total; ++i) {
         if (signature->interned[i] == NULL)
             signature->interned[i] = PyUnicode_InternFromString(signature->names[i]);
-        if (signature->interned[i] == keyword || PyUnicode_CompareWithASCIIString(keyword, signature->names[i]) == 0)
-            return i; /* a keyword string created at run time is not interned */
+        if (signature->interned[i] == keyword)
+            return i;
     }
+    for (int i = 0; i < signature->total; ++i) /* a keyword string created at run time is not interned */
+        if (PyUnicode_CompareWithASCIIString(keyword, signature->names[i]) == 0)
+            return i;
     return -1;
 }
 
