@@ -218,8 +218,8 @@ typedef struct vks_use {
  * device of the CPU backend. */
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out);
-/* Takes ownership of `program`. Its slot i is the surface of uses[slots[i]]. VKS_FOREIGN_DEVICE;
- * VKS_BAD_VALUE: slots[i] is no use; VKS_UNSUPPORTED: a Vulkan device. */
+/* Takes ownership of `program`. Its slot i is the surface of uses[slots[i]], or of uses[i] if `slots`
+ * is NULL. VKS_FOREIGN_DEVICE; VKS_BAD_VALUE: slots[i] is no use; VKS_UNSUPPORTED: a Vulkan device. */
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out);
 /* Adds the same work, recorded for the family of the device's transfer queue. Only for lists that

@@ -2,6 +2,7 @@
 #include "vkpy.h"
 
 #include <math.h>
+#include <stdarg.h>
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
@@ -19,28 +20,10 @@ static int parameter_index(vkpy_signature *signature, PyObject *keyword)
     return -1;
 }
 
-static bool bind_keywords(vkpy_signature *signature, PyObject *const *given, PyObject *keywords, PyObject **values)
-{
-    Py_ssize_t count = PyTuple_Size(keywords);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject *keyword = PyTuple_GetItem(keywords, i);
-        int index = parameter_index(signature, keyword);
-        if (index < 0) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", signature->function, keyword);
-            return false;
-        }
-        if (values[index] != NULL) {
-            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", signature->function, keyword);
-            return false;
-        }
-        values[index] = given[i];
-    }
-    return true;
-}
-
 bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                     PyObject **values)
 {
+    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
     if (count > signature->positional) {
         PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments but %zd were given",
                      signature->function, signature->positional, count);
@@ -48,8 +31,16 @@ bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ss
     }
     for (int i = 0; i < signature->total; ++i)
         values[i] = i < count ? arguments[i] : NULL;
-    if (keywords != NULL && !bind_keywords(signature, arguments + count, keywords, values))
-        return false;
+    for (Py_ssize_t i = 0; i < named; ++i) {
+        PyObject *keyword = PyTuple_GetItem(keywords, i);
+        int index = parameter_index(signature, keyword);
+        if (index < 0 || values[index] != NULL) {
+            PyErr_Format(PyExc_TypeError, "%s() got %s argument '%U'", signature->function,
+                         index < 0 ? "an unexpected keyword" : "multiple values for", keyword);
+            return false;
+        }
+        values[index] = arguments[count + i];
+    }
     for (int i = 0; i < signature->required; ++i)
         if (values[i] == NULL) {
             PyErr_Format(PyExc_TypeError, "%s() is missing the required argument '%s'", signature->function,
@@ -70,85 +61,71 @@ bool vkpy_type_error(PyObject *object, const char *name, const char *allowed)
     return false;
 }
 
-/* Returns a new reference to a Python int, or raises TypeError with the argument's name. */
-static PyObject *as_index(PyObject *object, const char *name)
+PyObject *vkpy_call(vkpy_function *function, const char *format, ...)
 {
-    PyObject *index = PyNumber_Index(object);
-    if (index == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        vkpy_type_error(object, name, "an integer");
+    if (function->found == NULL) {
+        PyObject *module = PyImport_ImportModule(function->module);
+        function->found = module == NULL ? NULL : PyObject_GetAttrString(module, function->name);
+        Py_XDECREF(module);
     }
-    return index;
+    va_list values;
+    va_start(values, format);
+    PyObject *arguments = Py_VaBuildValue(format, values);
+    va_end(values);
+    bool good = arguments != NULL && function->found != NULL;
+    PyObject *result = good ? PyObject_CallObject(function->found, arguments) : NULL;
+    Py_XDECREF(arguments);
+    return result;
 }
 
-bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out)
-{
-    PyObject *index = as_index(object, name);
-    if (index == NULL)
-        return false;
-    *out = PyLong_AsUnsignedLongLong(index);
-    bool bad = *out == UINT64_MAX && PyErr_Occurred() != NULL;
-    if (bad && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        PyErr_Clear();
-        PyErr_Format(PyExc_ValueError, "%s is %S, allowed is 0 to 2**64 - 1", name, index);
-    }
-    Py_DECREF(index);
-    return !bad;
-}
+/* Has Python read what is no int, or refuse what is out of range. Returns an int within it. */
+static vkpy_function integer = {"vkshare.util.arguments", "exact_integer", NULL};
 
-bool vkpy_fence_value_slow(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out)
+bool vkpy_u64_slow(PyObject *object, const char *name, unsigned least, uint64_t most, const char *hint, uint64_t *out)
 {
-    PyErr_Clear(); /* clear the error of the fast path */
-    PyObject *index = as_index(object, name);
-    if (index == NULL)
-        return false;
-    *out = PyLong_AsUnsignedLongLong(index);
-    PyErr_Clear(); /* a value out of range has become 2**64 - 1 */
-    bool bad = *out < least || *out > VKS_MAX_FENCE_VALUE;
-    if (bad)
-        PyErr_Format(PyExc_ValueError, "%s is %S, allowed is %u to 2**64 - 2%s", name, index, least, hint);
-    Py_DECREF(index);
-    return !bad;
+    PyErr_Clear(); /* the error of the fast path */
+    PyObject *index = vkpy_call(&integer, "(sOIKs)", name, object, least, (unsigned long long)most, hint);
+    *out = index == NULL ? 0 : PyLong_AsUnsignedLongLong(index);
+    Py_XDECREF(index);
+    return index != NULL;
 }
 
 bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out)
 {
-    PyObject *index = as_index(object, name);
-    if (index == NULL)
+    int overflow = 1;
+    if (PyLong_CheckExact(object))
+        *out = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow == 0 && *out >= least && *out <= most)
+        return true;
+    PyObject *index = vkpy_call(&integer, "(sOLL)", name, object, least, most);
+    *out = index == NULL ? 0 : PyLong_AsLongLong(index);
+    Py_XDECREF(index);
+    return index != NULL;
+}
+
+bool vkpy_quick_double(PyObject *object, double *out)
+{
+    if (object == NULL || !(PyFloat_CheckExact(object) || PyLong_CheckExact(object)))
         return false;
-    int overflow;
-    *out = PyLong_AsLongLongAndOverflow(index, &overflow);
-    bool bad = overflow != 0 || *out < least || *out > most;
-    if (bad)
-        PyErr_Format(PyExc_ValueError, "%s is %S, allowed is %lld to %lld", name, index, least, most);
-    Py_DECREF(index);
-    return !bad;
+    *out = PyFloat_AsDouble(object);
+    if (VKPY_LIKELY(*out != -1.0 || PyErr_Occurred() == NULL))
+        return true;
+    PyErr_Clear();
+    return false;
 }
 
 bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
 {
+    static vkpy_function function = {"vkshare.util.arguments", "seconds", NULL};
     static const double longest = 9e9; /* seconds, about 285 years: 2**63 ns */
-    double seconds = PyFloat_AsDouble(object);
-    if (seconds == -1.0 && PyErr_Occurred()) {
-        if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int beyond any double: only its sign matters */
-            PyErr_Clear();
-            PyObject *zero = PyLong_FromLong(0);
-            int negative = zero == NULL ? -1 : PyObject_RichCompareBool(object, zero, Py_LT);
-            Py_XDECREF(zero);
-            if (negative < 0)
-                return false;
-            seconds = negative ? -INFINITY : INFINITY;
-        } else if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-            PyErr_Clear();
-            return vkpy_type_error(object, "timeout", "float seconds or None");
-        } else {
+    double seconds = 0;
+    if (!vkpy_quick_double(object, &seconds) || !(seconds >= 0.0)) { /* NaN too */
+        PyObject *read = vkpy_call(&function, "(O)", object);
+        if (read == NULL || !vkpy_quick_double(read, &seconds)) {
+            Py_XDECREF(read);
             return false;
         }
-    }
-    if (!(seconds >= 0.0)) { /* NaN too */
-        PyErr_Format(PyExc_ValueError, "timeout is %R, allowed is a number of seconds >= 0, or None to wait for ever",
-                     object);
-        return false;
+        Py_DECREF(read);
     }
     /* Rounded up, because a timeout of 0 would not wait at all. */
     *out = seconds > longest ? VKS_FOREVER : (uint64_t)ceil(seconds * 1e9);

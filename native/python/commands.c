@@ -4,12 +4,13 @@
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
-static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+int vkpy_commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"device", NULL};
     vkpy_commands *self = (vkpy_commands *)object;
-    PyObject *device_object;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:CommandList", names, &device_object))
+    bool is_plain = keywords == NULL && PyTuple_Size(arguments) == 1; /* saves a tenth of device.record() */
+    PyObject *device_object = is_plain ? PyTuple_GetItem(arguments, 0) : NULL;
+    if (!is_plain && !PyArg_ParseTupleAndKeywords(arguments, keywords, "O:CommandList", names, &device_object))
         return -1;
     vkpy_device *device = vkpy_device_argument(device_object, "device");
     if (device == NULL)
@@ -26,15 +27,15 @@ void vkpy_commands_forget(vkpy_commands *self)
     self->core = NULL;
     if (core != NULL)
         vks_commands_unref(core);
-    Py_CLEAR(self->surfaces);
+    Py_CLEAR(self->surface);
 }
 
-static int commands_traverse(PyObject *object, visitproc visit, void *arg)
+int vkpy_commands_traverse(PyObject *object, visitproc visit, void *arg)
 {
     vkpy_commands *self = (vkpy_commands *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)self->device);
-    Py_VISIT(self->surfaces);
+    Py_VISIT(self->surface);
     return 0;
 }
 
@@ -53,79 +54,6 @@ static PyObject *commands_reset(PyObject *object, PyObject *ignored)
     VKPY_LIVE_BY((vkpy_commands *)object, device);
     vkpy_commands_forget((vkpy_commands *)object);
     Py_RETURN_NONE;
-}
-
-/* ---- uses -------------------------------------------------------------------------------------------------------- */
-
-typedef struct use_list {
-    vks_use *uses;
-    PyObject *surfaces; /* tuple */
-    Py_ssize_t count;
-} use_list;
-
-static void free_uses(use_list *list)
-{
-    PyMem_Free(list->uses);
-    Py_CLEAR(list->surfaces);
-}
-
-/* Reads a (Surface, writes) pair. *surface is no new reference. */
-static bool read_use(PyObject *pair, PyObject **surface, vks_use *use)
-{
-    int writes = -1;
-    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2 ||
-        !PyObject_TypeCheck(PyTuple_GetItem(pair, 0), vkpy_surface_type))
-        return vkpy_type_error(pair, "uses", "a sequence of (Surface, writes) pairs");
-    *surface = PyTuple_GetItem(pair, 0);
-    use->surface = ((vkpy_surface *)*surface)->core;
-    if (use->surface == NULL)
-        return vkpy_raise_uninitialised(*surface) != NULL;
-    writes = PyObject_IsTrue(PyTuple_GetItem(pair, 1));
-    use->writes = writes > 0;
-    return writes >= 0;
-}
-
-static bool is_repeated(const use_list *list, Py_ssize_t index)
-{
-    for (Py_ssize_t i = 0; i < index; ++i)
-        if (list->uses[i].surface == list->uses[index].surface)
-            return true;
-    return false;
-}
-
-static bool fill_uses(use_list *list, PyObject *pairs)
-{
-    for (Py_ssize_t i = 0; i < list->count; ++i) {
-        PyObject *surface = NULL;
-        if (!read_use(PyTuple_GetItem(pairs, i), &surface, &list->uses[i]))
-            return false;
-        if (is_repeated(list, i)) {
-            PyErr_Format(PyExc_ValueError, "uses names %R twice, allowed is each surface once", surface);
-            return false;
-        }
-        PyTuple_SetItem(list->surfaces, i, Py_NewRef(surface));
-    }
-    return true;
-}
-
-static bool read_uses(PyObject *object, use_list *list)
-{
-    *list = (use_list){.uses = NULL};
-    PyObject *pairs = PySequence_Tuple(object);
-    if (pairs == NULL) {
-        PyErr_Clear();
-        return vkpy_type_error(object, "uses", "a sequence of (Surface, writes) pairs");
-    }
-    list->count = PyTuple_Size(pairs);
-    list->surfaces = PyTuple_New(list->count);
-    list->uses = PyMem_Calloc((size_t)list->count + 1, sizeof *list->uses);
-    if (list->uses == NULL)
-        PyErr_NoMemory();
-    bool good = list->surfaces != NULL && list->uses != NULL && fill_uses(list, pairs);
-    if (!good)
-        free_uses(list);
-    Py_DECREF(pairs);
-    return good;
 }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -148,66 +76,57 @@ static void retire(void *user)
         PyErr_Restore(type, value, traceback); /* otherwise it stays set, and reap() raises it */
 }
 
-static bool may_set(const vkpy_commands *self)
+/* `pairs` is a tuple of no pair, or of one (Surface, writes) pair. */
+static PyObject *set_vulkan(vkpy_commands *self, const uint64_t buffers[2], PyObject *pairs, PyObject *retired)
 {
-    return self->core == NULL ||
-           vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: _reset() it first") != NULL;
+    PyObject *surface = NULL;
+    int writes = 0;
+    if (!PyArg_ParseTuple(pairs, "|(O!p);uses must be () or one (Surface, writes) pair", vkpy_surface_type, &surface,
+                          &writes))
+        return NULL;
+    if (surface != NULL)
+        VKPY_LIVE((vkpy_surface *)surface);
+    if (self->core != NULL) /* tested after the last Python code that could have compiled the list */
+        return vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: _reset() it first");
+    vks_use use = {surface != NULL ? ((vkpy_surface *)surface)->core : NULL, writes != 0};
+    vks_status status = vks_commands_create_vulkan(self->device->core, buffers[0], &use, surface != NULL ? 1 : 0,
+                                                   retire, Py_NewRef(retired), &self->core);
+    if (status != VKS_OK) {
+        Py_DECREF(retired);
+        return vkpy_raise(status, "CommandList._set_vulkan");
+    }
+    vks_commands_set_transfer(self->core, buffers[1]);
+    self->surface = Py_XNewRef(surface);
+    Py_RETURN_NONE;
 }
 
-static void keep(vkpy_commands *self, vks_commands *core, const use_list *list)
+static PyObject *commands_set_vulkan(PyObject *object, PyObject *arguments)
 {
-    self->core = core;
-    self->surfaces = Py_NewRef(list->surfaces);
-}
-
-static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
-{
-    static vkpy_signature signature = {
-        "CommandList._set_vulkan", 4, 3, 4, {"command_buffer", "uses", "retire", "transfer_buffer"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
-    PyObject *values[4];
-    uint64_t command_buffer, transfer_buffer = 0;
-    use_list list;
+    PyObject *buffer, *uses, *retired, *transfer = NULL;
+    uint64_t buffers[2] = {0};
     VKPY_LIVE_BY(self, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_u64(values[0], "command_buffer", &command_buffer) ||
-        (values[3] != NULL && !vkpy_u64(values[3], "transfer_buffer", &transfer_buffer)))
+    if (!PyArg_ParseTuple(arguments, "OOO|O:CommandList._set_vulkan", &buffer, &uses, &retired, &transfer) ||
+        !vkpy_u64(buffer, "command_buffer", &buffers[0]) ||
+        (transfer != NULL && !vkpy_u64(transfer, "transfer_buffer", &buffers[1])))
         return NULL;
-    if (command_buffer == 0) {
-        PyErr_SetString(PyExc_ValueError, "command_buffer is NULL, allowed is a recorded VkCommandBuffer");
-        return NULL;
-    }
-    if (!PyCallable_Check(values[2])) {
-        vkpy_type_error(values[2], "retire", "a callable");
-        return NULL;
-    }
-    if (!read_uses(values[1], &list))
-        return NULL;
-    vks_commands *core = NULL;
-    vks_status status = VKS_OK;
-    bool free_to_set = may_set(self); /* after the last Python code that could have compiled the list */
-    if (free_to_set)
-        status = vks_commands_create_vulkan(self->device->core, command_buffer, list.uses, (size_t)list.count, retire,
-                                            Py_NewRef(values[2]), &core);
-    if (free_to_set && status == VKS_OK) {
-        vks_commands_set_transfer(core, transfer_buffer);
-        keep(self, core, &list);
-    } else if (free_to_set) {
-        Py_DECREF(values[2]);
-    }
-    free_uses(&list);
-    return free_to_set ? vkpy_none_or_raise(status, "CommandList._set_vulkan") : NULL;
+    if (buffers[0] == 0)
+        return PyErr_Format(PyExc_ValueError, "command_buffer is NULL, allowed is a recorded VkCommandBuffer");
+    if (!PyCallable_Check(retired))
+        return PyErr_Format(PyExc_TypeError, "retire must be a callable, not %R", retired);
+    PyObject *pairs = PySequence_Tuple(uses);
+    if (pairs == NULL)
+        return PyErr_Format(PyExc_TypeError, "uses must be () or one (Surface, writes) pair, not %R", uses);
+    PyObject *result = set_vulkan(self, buffers, pairs, retired);
+    Py_DECREF(pairs);
+    return result;
 }
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
-static PyObject *commands_device(PyObject *object, void *ignored)
-{
-    vkpy_commands *self = (vkpy_commands *)object;
-    (void)ignored;
-    VKPY_LIVE_BY(self, device);
-    return Py_NewRef((PyObject *)self->device);
-}
+VKPY_GETTER_BY(commands_device, vkpy_commands, device, Py_NewRef((PyObject *)self->device))
+VKPY_GETTER_BY(commands_surfaces, vkpy_commands, device,
+               self->surface != NULL ? PyTuple_Pack(1, self->surface) : PyTuple_New(0))
 
 static PyObject *commands_is_compiled(PyObject *object, void *ignored)
 {
@@ -216,17 +135,16 @@ static PyObject *commands_is_compiled(PyObject *object, void *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"_set_vulkan", VKPY_FASTCALL(commands_set_vulkan), METH_FASTCALL | METH_KEYWORDS,
-     "_set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0)\n--\n\nretire() is called from "
-     "Device._reap() "
-     "once the last use "
-     "has run."},
+    {"_set_vulkan", commands_set_vulkan, METH_VARARGS,
+     "_set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0, /)\n--\n\nretire() is called from "
+     "Device._reap() once the last use has run."},
     {"_reset", commands_reset, METH_NOARGS, "_reset($self)\n--\n\nDrops the compiled commands."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"device", commands_device, NULL, "The device that it is for.", NULL},
+    {"_surfaces", commands_surfaces, NULL, "The surfaces that the commands use.", NULL},
     {"_is_compiled", commands_is_compiled, NULL, "Whether it was compiled since the last _reset().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -235,19 +153,14 @@ static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_commands), {NULL, 0, 0, 0, NU
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"Work that is recorded once and submitted many times: the base of vkshare.CommandList."},
-    {Py_tp_init, (void *)commands_init},
+    {Py_tp_init, (void *)vkpy_commands_init},
     {Py_tp_dealloc, (void *)commands_dealloc},
-    {Py_tp_traverse, (void *)commands_traverse},
+    {Py_tp_traverse, (void *)vkpy_commands_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_tp_members, members},
     {0, NULL},
 };
 
-PyType_Spec vkpy_commands_spec = {
-    "vkshare._native.CommandList",
-    sizeof(vkpy_commands),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+PyType_Spec vkpy_commands_spec = {"vkshare._native.CommandList", sizeof(vkpy_commands), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};

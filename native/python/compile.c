@@ -1,9 +1,9 @@
-/* Recording._compile: from what was recorded to the core's commands, with the GIL held. Python code
- * runs only where something must be made first: the recorder, or a pipeline.
+/* Recording._compile: has the core compile what was recorded, with the GIL held. Python code runs only
+ * where something must be made first: the recorder, or a pipeline.
  *
  * An image is closed before it is destroyed, and that needs the GIL. So no image is destroyed while
  * it is recorded. A swapchain's images are destroyed by the core: these are pinned. */
-#include "raster/program.h"
+#include "submit/compile.h"
 #include "vkpy_present.h"
 
 /* Limit of attempts: each makes a recorder or a pipeline that was missing. */
@@ -14,9 +14,8 @@ typedef enum outcome { DONE, RAISED, AGAIN } outcome;
 /* ---- pins -------------------------------------------------------------------------------------------------------- */
 
 typedef struct pins {
-    vkpy_swapchain **swapchains; /* owned */
+    vkpy_swapchain **swapchains; /* owned, or NULL */
     size_t count;
-    vkpy_swapchain *few[4];
 } pins;
 
 static void unpin(pins *held)
@@ -25,8 +24,7 @@ static void unpin(pins *held)
         VKPY_SHORT(held->swapchains[i]->device, vks_swapchain_unpin(held->swapchains[i]->core));
         Py_DECREF((PyObject *)held->swapchains[i]);
     }
-    if (held->swapchains != held->few)
-        PyMem_Free(held->swapchains);
+    PyMem_Free(held->swapchains);
 }
 
 static bool pin(pins *held, const vkpy_surface *surface)
@@ -46,19 +44,15 @@ static bool pin(pins *held, const vkpy_surface *surface)
     return vkpy_raise(status, "Frame") != NULL;
 }
 
-/* Pins the generations of all images of swapchains among the surfaces. A pin may release the GIL. */
-static bool pin_all(PyObject *surfaces, pins *held)
+/* Pins the generations of all images of swapchains among the first `count` surfaces. A pin may release
+ * the GIL; the list has the surfaces until it is closed, and then it is not compiled. */
+static bool pin_all(PyObject *surfaces, Py_ssize_t count, pins *held)
 {
-    Py_ssize_t count = PyTuple_Size(surfaces);
-    *held = (pins){.swapchains = held->few};
-    if ((size_t)count > sizeof held->few / sizeof held->few[0])
-        held->swapchains = PyMem_Calloc((size_t)count, sizeof *held->swapchains);
-    if (held->swapchains == NULL) {
-        held->swapchains = held->few;
+    held->swapchains = PyMem_Calloc((size_t)count + 1, sizeof *held->swapchains);
+    if (held->swapchains == NULL)
         return PyErr_NoMemory() != NULL;
-    }
     for (Py_ssize_t i = 0; i < count; ++i) {
-        const vkpy_surface *surface = (const vkpy_surface *)PyTuple_GetItem(surfaces, i);
+        const vkpy_surface *surface = (const vkpy_surface *)PyList_GetItem(surfaces, i);
         if (vks_drawable_get_info(surface->drawable)->is_presentable && !pin(held, surface))
             return false;
     }
@@ -67,101 +61,46 @@ static bool pin_all(PyObject *surfaces, pins *held)
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
+/* Has Python raise the reason, if it is about a surface. */
 static outcome refuse(vkpy_recording *self, vks_status status, const vks_record_problem *problem)
 {
     bool names_surface = problem->kind == VKS_PROBLEM_CLOSED || problem->kind == VKS_PROBLEM_FEATURE;
-    PyObject *surface = names_surface ? PyList_GetItem(self->used, (Py_ssize_t)problem->use) : NULL;
-    if (names_surface && surface == NULL)
-        return RAISED;
-    if (problem->kind == VKS_PROBLEM_CLOSED) {
-        vkpy_raise_named("ClosedError", "a surface that the list uses is closed: %R", surface);
-    } else if (problem->kind == VKS_PROBLEM_FEATURE) {
-        PyObject *result = PyObject_CallMethod((PyObject *)self->base.device, "_refuse_feature", "OIN", surface,
-                                               (unsigned)problem->feature, PyBool_FromLong(problem->is_blit));
-        if (result != NULL) /* it did not raise */
-            vkpy_raise(status, "Device.submit");
-        Py_XDECREF(result);
-    } else {
+    PyObject *result = names_surface
+                           ? PyObject_CallMethod((PyObject *)self->base.device, "_refuse_surface", "OIN",
+                                                 PyList_GetItem(self->used, (Py_ssize_t)problem->use),
+                                                 (unsigned)problem->feature, PyBool_FromLong(problem->is_blit))
+                           : Py_NewRef(Py_None);
+    if (result != NULL) /* it did not raise */
         vkpy_raise(status, "Device.submit");
-    }
+    Py_XDECREF(result);
     return RAISED;
 }
 
-/* Takes over what was recorded or made, also on failure. Runs no Python code, so that no command is
- * recorded since. */
-static outcome keep(vkpy_recording *self, PyObject *surfaces, vks_status status, vks_commands *core)
+/* From the test for changes on, no Python code runs until the list has its commands. */
+static outcome compile_pinned(vkpy_recording *self, PyObject *surfaces, Py_ssize_t count, vks_record_problem *problem)
 {
-    if (status != VKS_OK) {
-        vkpy_raise(status, "Device.submit");
-        return RAISED;
-    }
-    self->base.core = core;
-    self->base.surfaces = Py_NewRef(surfaces);
-    return DONE;
-}
-
-static outcome compile_vulkan(vkpy_recording *self, PyObject *surfaces, vks_record_problem *problem)
-{
-    vks_recorded *recorded = NULL;
-    vks_commands *core = NULL;
+    const vkpy_device *device = self->base.device;
     size_t n_uses;
-    const vks_use *uses = vks_recording_uses(self->core, &n_uses);
-    vks_status status = vks_recorder_record(self->base.device->recorder, self->core, problem, &recorded);
-    if (status != VKS_OK)
-        return problem->kind == VKS_PROBLEM_PIPELINE ? AGAIN : refuse(self, status, problem);
-    status = vks_commands_create_vulkan(self->base.device->core, vks_recorded_graphics(recorded), uses, n_uses,
-                                        vks_recorded_retire, recorded, &core);
-    if (status != VKS_OK)
-        vks_recorded_retire(recorded);
-    else
-        vks_commands_set_transfer(core, vks_recorded_transfer(recorded));
-    return keep(self, surfaces, status, core);
-}
-
-static outcome compile_program(vkpy_recording *self, PyObject *surfaces)
-{
-    vks_program *program = NULL;
-    vks_commands *core = NULL;
-    size_t n_uses;
-    const vks_use *uses = vks_recording_uses(self->core, &n_uses);
-    vks_status status = vks_recording_program(self->core, self->base.device->subpixel_bits, &program);
-    uint32_t *slots = status == VKS_OK ? PyMem_Calloc(n_uses + 1, sizeof *slots) : NULL;
-    for (size_t i = 0; i < n_uses && slots != NULL; ++i)
-        slots[i] = (uint32_t)i;
-    if (status == VKS_OK)
-        status = slots == NULL
-                     ? VKS_NO_MEMORY
-                     : vks_commands_create_cpu(self->base.device->core, program, uses, n_uses, slots, n_uses, &core);
-    PyMem_Free(slots);
-    if (status != VKS_OK && program != NULL)
-        vks_program_destroy(program);
-    return keep(self, surfaces, status, core);
-}
-
-/* Whether the list has these surfaces and was neither closed nor compiled meanwhile. */
-static bool is_unchanged(const vkpy_recording *self, PyObject *surfaces)
-{
-    size_t n_uses = 0;
-    if (self->core == NULL || self->base.core != NULL)
-        return false;
     vks_recording_uses(self->core, &n_uses);
-    return (size_t)PyTuple_Size(surfaces) == n_uses;
+    if (self->used != surfaces || (size_t)count != n_uses || self->base.core != NULL)
+        return AGAIN; /* it was closed, extended or compiled meanwhile */
+    vks_status status = vks_commands_compile(device->core, self->core, device->recorder, device->subpixel_bits, problem,
+                                             &self->base.core);
+    if (status == VKS_OK)
+        return DONE;
+    return problem->kind == VKS_PROBLEM_PIPELINE ? AGAIN : refuse(self, status, problem);
 }
 
-/* The tuple may start a garbage collection, and a pin may release the GIL: both come before the test
- * for changes. */
 static outcome compile_now(vkpy_recording *self, vks_record_problem *problem)
 {
-    bool is_vulkan = self->base.device->recorder != NULL;
-    PyObject *surfaces = PyList_AsTuple(self->used);
-    pins held = {.count = 0};
+    PyObject *surfaces = Py_NewRef(self->used);
+    Py_ssize_t count = PyList_Size(surfaces);
+    pins held = {NULL};
     outcome how = RAISED;
-    if (surfaces != NULL && (!is_vulkan || pin_all(surfaces, &held)))
-        how = !is_unchanged(self, surfaces) ? AGAIN
-              : is_vulkan                   ? compile_vulkan(self, surfaces, problem)
-                                            : compile_program(self, surfaces);
+    if (self->base.device->recorder == NULL || pin_all(surfaces, count, &held))
+        how = compile_pinned(self, surfaces, count, problem);
     unpin(&held);
-    Py_XDECREF(surfaces);
+    Py_DECREF(surfaces);
     return how;
 }
 
@@ -169,12 +108,10 @@ static outcome compile_now(vkpy_recording *self, vks_record_problem *problem)
  * commands itself. */
 static bool prepare(vkpy_recording *self, const vks_record_problem *problem)
 {
-    PyObject *missing =
-        problem == NULL ? Py_NewRef(Py_None) : Py_BuildValue("(II)", problem->pipeline, problem->format);
-    PyObject *result = missing == NULL ? NULL
-                                       : PyObject_CallMethod((PyObject *)self->base.device, "_compile", "OO",
-                                                             (PyObject *)self, missing);
-    Py_XDECREF(missing);
+    PyObject *device = (PyObject *)self->base.device;
+    PyObject *result = problem == NULL ? PyObject_CallMethod(device, "_compile", "OO", (PyObject *)self, Py_None)
+                                       : PyObject_CallMethod(device, "_compile", "O(II)", (PyObject *)self,
+                                                             problem->pipeline, problem->format);
     Py_XDECREF(result);
     return result != NULL;
 }
@@ -189,40 +126,23 @@ static bool reap(vkpy_recording *self, vks_recorder *recorder)
     return PyErr_Occurred() == NULL;
 }
 
-/* An empty list has neither data nor uses yet. */
-static bool have_recording(vkpy_recording *self)
-{
-    if (self->core != NULL)
-        return true;
-    self->used = PyList_New(0);
-    self->core = self->used == NULL ? NULL : vks_recording_create();
-    if (self->core != NULL)
-        return true;
-    Py_CLEAR(self->used);
-    return PyErr_Occurred() == NULL ? PyErr_NoMemory() != NULL : false;
-}
-
 static outcome compile_once(vkpy_recording *self)
 {
     vks_status status = vks_device_state(self->base.device->core);
-    if (status != VKS_OK) { /* in a forked child the driver must not even be asked */
+    if (status != VKS_OK) { /* a forked child may not even take the recorder's lock */
         vkpy_raise(status, "Device");
         return RAISED;
     }
-    if (self->is_closed) {
-        vkpy_raise_named("ClosedError", "this CommandList was closed; record another with device.record()");
+    if (!vkpy_recording_is_open(self))
         return RAISED;
-    }
     if (self->base.core != NULL) /* by another thread's submit(), or by the backend itself */
         return DONE;
     if (self->base.device->subpixel_bits == 0)
         return prepare(self, NULL) ? AGAIN : RAISED;
     if (!reap(self, self->base.device->recorder))
         return RAISED;
-    if (self->is_closed || self->base.core != NULL)
+    if (self->used == NULL)
         return AGAIN; /* reap() ran Python code */
-    if (!have_recording(self))
-        return RAISED;
     vks_record_problem problem = {.kind = VKS_PROBLEM_NONE};
     outcome how = compile_now(self, &problem);
     if (how == AGAIN && problem.kind == VKS_PROBLEM_PIPELINE && !prepare(self, &problem))
@@ -234,7 +154,7 @@ PyObject *vkpy_compile(PyObject *object, PyObject *ignored)
 {
     vkpy_recording *self = (vkpy_recording *)object;
     (void)ignored;
-    VKPY_LIVE_BY(&self->base, device);
+    VKPY_LIVE(self);
     for (int round = 0; round < ROUNDS; ++round) {
         outcome how = compile_once(self);
         if (how == DONE)

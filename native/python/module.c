@@ -30,8 +30,7 @@ static const struct {
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec, NULL},
 };
 
-/* ---- shared by all types
- * -------------------------------------------------------------------------- */
+/* ---- shared by all types ----------------------------------------------------------------------------------------- */
 
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected)
 {
@@ -63,26 +62,7 @@ void *vkpy_take(PyObject *device, PyObject *cell, const char *kind, vkpy_device 
     return object;
 }
 
-/* ---- the module -------------------------------------------------------------------------------------------------- */
-
-/* ---- for calls through cffi: vkshare/util/library_calls.py ---- */
-
-static PyObject *raise_status(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
-{
-    static vkpy_signature signature = {"raise_status", 2, 2, 2, {"status", "what"}, {NULL}};
-    PyObject *values[2];
-    long long status;
-    (void)module;
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_integer(values[0], "status", VKS_TIMEOUT, VKS_OUTDATED, &status))
-        return NULL;
-    const char *what = PyUnicode_AsUTF8AndSize(values[1], NULL);
-    if (what == NULL)
-        return NULL;
-    if (status == VKS_INTERRUPTED)
-        PyErr_Format(PyExc_SystemError, "%s: interrupted, and not called again", what);
-    return vkpy_raise((vks_status)status, what);
-}
+/* ---- for calls through cffi: vkshare/util/library_calls.py ------------------------------------------------------- */
 
 static PyObject *deadline(PyObject *module, PyObject *timeout_object)
 {
@@ -117,13 +97,12 @@ static PyObject *address(PyObject *module, PyObject *capsule)
     return found != NULL ? PyLong_FromVoidPtr(found) : NULL;
 }
 
+/* ---- the module -------------------------------------------------------------------------------------------------- */
+
 static PyMethodDef functions[] = {
     {"address", address, METH_O, "address($module, capsule)\n--\n\nThe address of the vks_work that a capsule owns."},
     {"capsule", VKPY_FASTCALL(capsule), VKPY_FAST,
      "capsule($module, address, kind)\n--\n\nAn object of the C library as an argument of this module's methods."},
-    {"raise_status", VKPY_FASTCALL(raise_status), VKPY_FAST,
-     "raise_status($module, status, what)\n--\n\nRaises the exception of a vks_status that is not VKS_OK, with the "
-     "text of this thread's last error."},
     {"deadline", deadline, METH_O,
      "deadline($module, timeout)\n--\n\nThe deadline of a timeout that begins now; 0: test and return."},
     {"dlpack", vkpy_dlpack, METH_VARARGS,

@@ -1,25 +1,41 @@
-/* Recording: a CommandList that records. */
+/* Recording: a CommandList that records. A table describes each command: how its arguments are read,
+ * and the function of the core that appends it. */
 #include "vkpy_record.h"
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
+bool vkpy_recording_is_open(const vkpy_recording *self)
+{
+    return self->used != NULL ||
+           vkpy_raise_named("ClosedError", "this CommandList was closed; record another with device.record()") != NULL;
+}
+
+/* Closes it. The surfaces go last: theirs are the last references to objects of the core. */
 static void drop(vkpy_recording *self)
 {
-    vks_recording *core = self->core;
-    self->core = NULL;
-    if (core != NULL)
-        VKPY_SHORT(self->base.device, vks_recording_destroy(core)); /* before the surfaces, which own more */
-    Py_CLEAR(self->used);
+    PyObject *used = self->used;
+    self->used = NULL;
+    vkpy_commands_forget(&self->base);
+    vks_recording_empty(self->core);
+    Py_XDECREF(used);
+}
+
+static int recording_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
+    vkpy_recording *self = (vkpy_recording *)object;
+    if (vkpy_commands_init(object, arguments, keywords) < 0)
+        return -1;
+    self->used = PyList_New(0);
+    self->core = self->used == NULL ? NULL : vks_recording_create();
+    if (self->used != NULL && self->core == NULL)
+        PyErr_NoMemory();
+    return self->core != NULL ? 0 : -1;
 }
 
 static int recording_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    vkpy_recording *self = (vkpy_recording *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT((PyObject *)self->base.device);
-    Py_VISIT(self->base.surfaces);
-    Py_VISIT(self->used);
-    return 0;
+    Py_VISIT(((vkpy_recording *)object)->used);
+    return vkpy_commands_traverse(object, visit, arg);
 }
 
 static void recording_dealloc(PyObject *object)
@@ -27,48 +43,11 @@ static void recording_dealloc(PyObject *object)
     vkpy_recording *self = (vkpy_recording *)object;
     vkpy_dealloc_begin(object, &self->base.weakrefs, true);
     vkpy_commands_forget(&self->base);
-    drop(self);
+    if (self->core != NULL)
+        VKPY_SHORT(self->base.device, vks_recording_destroy(self->core)); /* before the surfaces, which own more */
+    Py_XDECREF(self->used);
     Py_XDECREF((PyObject *)self->base.device);
     vkpy_dealloc_free(object);
-}
-
-static Py_ssize_t recording_length(PyObject *object)
-{
-    const vkpy_recording *self = (const vkpy_recording *)object;
-    return self->core == NULL ? 0 : (Py_ssize_t)vks_recording_length(self->core);
-}
-
-static int recording_is_true(PyObject *object)
-{
-    (void)object;
-    return 1; /* an empty list is still a list to submit */
-}
-
-/* Before a command is appended; arguments may have run any Python code. */
-static bool open_list(vkpy_recording *self)
-{
-    if (self->is_closed)
-        return vkpy_raise_named("ClosedError", "this CommandList was closed; record another with device.record()") !=
-               NULL;
-    if (self->core != NULL)
-        return true;
-    PyObject *used = PyList_New(0);
-    self->core = used == NULL ? NULL : vks_recording_create();
-    if (self->core == NULL) {
-        Py_XDECREF(used);
-        return PyErr_Occurred() != NULL ? false : PyErr_NoMemory() != NULL;
-    }
-    self->used = used;
-    return true;
-}
-
-static PyObject *refused(vks_status status)
-{
-    if (status != VKS_BAD_VALUE)
-        return vkpy_raise(status, "CommandList");
-    PyErr_SetString(PyExc_ValueError, vks_last_error()->text);
-    vks_clear_error();
-    return NULL;
 }
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
@@ -94,7 +73,8 @@ static bool is_usable(const vkpy_recording *self, PyObject *object, const usage 
            (vks_drawable_get_info(surface->drawable)->usage & needed->bit);
 }
 
-/* Reads a Surface or a View. True: the caller has a reference. */
+/* Reads a Surface or a View; Python raises the reason why another cannot be used. True: the caller has
+ * a reference. */
 static bool read_operand(vkpy_recording *self, const char *name, PyObject *object, const usage *needed, operand *out)
 {
     static PyObject *surface_name;
@@ -102,59 +82,118 @@ static bool read_operand(vkpy_recording *self, const char *name, PyObject *objec
         return false;
     PyObject *surface =
         PyObject_TypeCheck(object, vkpy_array_buffer_type) ? PyObject_GetAttr(object, surface_name) : Py_NewRef(object);
-    if (surface != NULL && VKPY_UNLIKELY(!is_usable(self, surface, needed))) {
-        Py_DECREF(surface);
-        surface = PyObject_CallMethod((PyObject *)self, "_surface", "sOs", name, object, needed->name);
-        if (surface != NULL && !is_usable(self, surface, needed)) {
-            vkpy_raise_named("InvalidCallError", "%s has no image that commands can use: %R", name, surface);
-            Py_CLEAR(surface);
-        }
-    }
     if (surface == NULL)
         return false;
+    if (VKPY_UNLIKELY(!is_usable(self, surface, needed))) {
+        Py_XDECREF(PyObject_CallMethod((PyObject *)self, "_refuse_operand", "sNs", name, surface, needed->name));
+        return false;
+    }
     *out = (operand){surface, {((vkpy_surface *)surface)->core, ((vkpy_surface *)surface)->drawable}};
     return true;
 }
 
-static bool read_pair(vkpy_recording *self, const char *name, PyObject *source_object, const usage *source_needs,
-                      PyObject *target_object, const usage *target_needs, operand *source, operand *target)
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_PARAMETERS = 5 };
+
+typedef enum kind { END, TARGET, SOURCE, TEXTURE, RECT, FROM, TO, AT, COLOUR, OPACITY, FILTER, ALPHA, ROWS } kind;
+
+/* The arguments of a command. */
+typedef struct call {
+    operand target, source; /* the source: of a draw, the texture */
+    vks_rect from, to;      /* `to`: of a fill, the rectangle */
+    int32_t at[2];
+    float colour[4], opacity;
+    bool is_linear, is_premultiplied, has_rows;
+    vkpy_rows rows;
+} call;
+
+typedef struct parameter {
+    kind kind;
+    int index;           /* among the arguments */
+    const usage *needed; /* of a surface */
+} parameter;
+
+typedef struct command {
+    const char *name;
+    Py_ssize_t count;                          /* of the arguments */
+    parameter parameters[MOST_PARAMETERS + 1]; /* in the order in which they are read, up to END */
+    vks_status (*append)(vks_recording *recording, const call *given);
+} command;
+
+static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject *value, call *out)
 {
-    if (!read_operand(self, name, source_object, source_needs, source) ||
-        !read_operand(self, "target", target_object, target_needs, target))
+    switch (parameter->kind) {
+    case TARGET:
+        return read_operand(self, "target", value, parameter->needed, &out->target);
+    case SOURCE:
+        return read_operand(self, "source", value, parameter->needed, &out->source);
+    case TEXTURE:
+        return value == Py_None || read_operand(self, "texture", value, parameter->needed, &out->source);
+    case RECT:
+        return vkpy_read_rect("rect", value, NULL, &out->to);
+    case FROM:
+        return vkpy_read_rect("source_rect", value, out->source.core.drawable, &out->from);
+    case TO:
+        return vkpy_read_rect("target_rect", value, out->target.core.drawable, &out->to);
+    case AT:
+        return vkpy_read_point("at", value, out->at);
+    case COLOUR:
+        return vkpy_read_colour(value, out->colour);
+    case OPACITY:
+        return vkpy_read_opacity(value, &out->opacity);
+    case FILTER:
+        return vkpy_read_word("filter", value, "linear", "nearest", &out->is_linear);
+    case ALPHA:
+        return vkpy_read_word("alpha", value, "premultiplied", "straight", &out->is_premultiplied);
+    case ROWS:
+        out->has_rows = true;
+        return vkpy_open_rows(value, out->source.surface != NULL, &out->rows);
+    default:
         return false;
-    if (source->core.surface != target->core.surface)
-        return true;
-    PyErr_Format(PyExc_ValueError, "%s and target are the same surface; go through a third one", name);
-    return false;
+    }
 }
 
-static void drop_operands(operand *source, operand *target)
+static bool read_all(vkpy_recording *self, const command *command, PyObject *const *arguments, call *out)
 {
-    if (source != NULL)
-        Py_XDECREF(source->surface);
-    Py_XDECREF(target->surface);
+    for (const parameter *next = command->parameters; next->kind != END; ++next)
+        if (!read_one(self, next, arguments[next->index], out))
+            return false;
+    return vkpy_recording_is_open(self);
 }
 
-/* Keeps the surfaces that the recording uses since the last command. `source` may be NULL. */
-static bool keep_used(vkpy_recording *self, const operand *source, const operand *target)
+/* ---- recording --------------------------------------------------------------------------------------------------- */
+
+static PyObject *refused(vks_status status)
+{
+    if (status != VKS_BAD_VALUE)
+        return vkpy_raise(status, "CommandList");
+    PyErr_SetString(PyExc_ValueError, vks_last_error()->text);
+    vks_clear_error();
+    return NULL;
+}
+
+/* Keeps the surfaces that the recording uses since the last command. */
+static bool keep_used(vkpy_recording *self, const call *given)
 {
     size_t n_uses;
     const vks_use *uses = vks_recording_uses(self->core, &n_uses);
     for (size_t i = (size_t)PyList_Size(self->used); i < n_uses; ++i) {
-        const operand *found = uses[i].surface == target->core.surface ? target : source;
+        const operand *found = uses[i].surface == given->target.core.surface ? &given->target : &given->source;
         if (PyList_Append(self->used, found->surface) < 0)
             return false;
     }
     return true;
 }
 
-/* The end of each method: what was compiled is out of date. */
-static PyObject *appended(vkpy_recording *self, vks_status status, const operand *source, const operand *target)
+/* The commands that were compiled before are out of date. */
+static inline PyObject *append(vkpy_recording *self, const command *command, const call *given)
 {
+    vks_status status = command->append(self->core, given);
     if (VKPY_UNLIKELY(status != VKS_OK))
         return refused(status);
-    if (VKPY_UNLIKELY(!keep_used(self, source, target))) {
-        self->is_closed = true; /* without memory for its surfaces it cannot be used */
+    if (VKPY_UNLIKELY(!keep_used(self, given))) {
+        drop(self); /* without memory for its surfaces it cannot be used */
         return NULL;
     }
     if (VKPY_UNLIKELY(self->base.core != NULL))
@@ -162,308 +201,130 @@ static PyObject *appended(vkpy_recording *self, vks_status status, const operand
     return Py_NewRef((PyObject *)self);
 }
 
+/* Inline, so that each command has its append() in it. */
+__attribute__((always_inline)) static inline PyObject *record(PyObject *object, PyObject *const *arguments,
+                                                              Py_ssize_t count, const command *command)
+{
+    vkpy_recording *self = (vkpy_recording *)object;
+    call given;
+    VKPY_LIVE(self);
+    if (VKPY_UNLIKELY(count != command->count)) {
+        PyErr_Format(PyExc_TypeError, "CommandList.%s() takes %zd arguments but %zd were given", command->name,
+                     command->count, count);
+        return NULL;
+    }
+    given.target = given.source = (operand){NULL};
+    given.has_rows = false;
+    PyObject *result = read_all(self, command, arguments, &given) ? append(self, command, &given) : NULL;
+    if (given.has_rows)
+        vkpy_close_rows(&given.rows);
+    Py_XDECREF(given.target.surface);
+    Py_XDECREF(given.source.surface);
+    return result;
+}
+
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
-#define ARGUMENTS PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords
-
-static PyObject *record_clear(ARGUMENTS)
+static vks_status append_clear(vks_recording *recording, const call *given)
 {
-    static vkpy_signature signature = {"CommandList._clear", 2, 2, 2, {"target", "colour"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object;
-    PyObject *values[2], *result = NULL;
-    operand target = {NULL};
-    float colour[4];
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    if (read_operand(self, "target", values[0], &copy, &target) && vkpy_read_colour(values[1], colour) &&
-        open_list(self))
-        result = appended(self, vks_recording_clear(self->core, target.core, colour), NULL, &target);
-    drop_operands(NULL, &target);
-    return result;
+    return vks_recording_clear(recording, given->target.core, given->colour);
 }
 
-static PyObject *record_fill_rect(ARGUMENTS)
+static vks_status append_fill_rect(vks_recording *recording, const call *given)
 {
-    static vkpy_signature signature = {"CommandList._fill_rect", 3, 3, 3, {"target", "rect", "colour"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object;
-    PyObject *values[3], *result = NULL;
-    operand target = {NULL};
-    vks_rect rect;
-    float colour[4];
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    if (read_operand(self, "target", values[0], &render, &target) && vkpy_read_rect("rect", values[1], NULL, &rect) &&
-        vkpy_read_colour(values[2], colour) && open_list(self))
-        result = appended(self, vks_recording_fill_rect(self->core, target.core, rect, colour), NULL, &target);
-    drop_operands(NULL, &target);
-    return result;
+    return vks_recording_fill_rect(recording, given->target.core, given->to, given->colour);
 }
 
-static bool have_one_format(const operand *source, const operand *target)
+static vks_status append_copy(vks_recording *recording, const call *given)
 {
-    if (vks_drawable_get_info(source->core.drawable)->format == vks_drawable_get_info(target->core.drawable)->format)
-        return true;
-    PyObject *from = PyObject_GetAttrString(source->surface, "format");
-    PyObject *to = from == NULL ? NULL : PyObject_GetAttrString(target->surface, "format");
-    if (to != NULL)
-        PyErr_Format(PyExc_ValueError, "source has format %S, target %S; use blit()", from, to);
-    Py_XDECREF(from);
-    Py_XDECREF(to);
-    return false;
+    return vks_recording_copy(recording, given->source.core, given->target.core, given->from, given->at[0],
+                              given->at[1]);
 }
 
-static PyObject *record_copy(ARGUMENTS)
+static vks_status append_blit(vks_recording *recording, const call *given)
 {
-    static vkpy_signature signature = {"CommandList._copy", 4, 4, 4, {"source", "target", "source_rect", "at"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object;
-    PyObject *values[4], *result = NULL;
-    operand source = {NULL}, target = {NULL};
-    vks_rect from;
-    int32_t at[2];
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    if (read_pair(self, "source", values[0], &copy, values[1], &copy, &source, &target) &&
-        have_one_format(&source, &target) && vkpy_read_rect("source_rect", values[2], source.core.drawable, &from) &&
-        vkpy_read_integers("point", "at", values[3], 2, at) && open_list(self))
-        result = appended(self, vks_recording_copy(self->core, source.core, target.core, from, at[0], at[1]), &source,
-                          &target);
-    drop_operands(&source, &target);
-    return result;
+    return vks_recording_blit(recording, given->source.core, given->target.core, given->from, given->to,
+                              given->is_linear);
 }
 
-static PyObject *record_blit(ARGUMENTS)
+static vks_status append_composite(vks_recording *recording, const call *given)
 {
-    static vkpy_signature signature = {
-        "CommandList._blit", 5, 5, 5, {"source", "target", "source_rect", "target_rect", "filter"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object;
-    PyObject *values[5], *result = NULL;
-    operand source = {NULL}, target = {NULL};
-    vks_rect from, to;
-    bool linear;
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    if (read_pair(self, "source", values[0], &copy, values[1], &copy, &source, &target) &&
-        vkpy_read_word("filter", values[4], "linear", "nearest", &linear) &&
-        vkpy_read_rect("source_rect", values[2], source.core.drawable, &from) &&
-        vkpy_read_rect("target_rect", values[3], target.core.drawable, &to) && open_list(self))
-        result = appended(self, vks_recording_blit(self->core, source.core, target.core, from, to, linear), &source,
-                          &target);
-    drop_operands(&source, &target);
-    return result;
+    return vks_recording_composite(recording, given->source.core, given->target.core, given->at[0], given->at[1],
+                                   given->opacity, !given->is_premultiplied);
 }
 
-static PyObject *record_composite(ARGUMENTS)
+static vks_status append_draw_triangles(vks_recording *recording, const call *given)
 {
-    static vkpy_signature signature = {
-        "CommandList._composite", 5, 5, 5, {"source", "target", "at", "opacity", "alpha"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object;
-    PyObject *values[5], *result = NULL;
-    operand source = {NULL}, target = {NULL};
-    int32_t at[2];
-    float opacity;
-    bool is_premultiplied;
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    if (vkpy_read_word("alpha", values[4], "premultiplied", "straight", &is_premultiplied) &&
-        read_pair(self, "source", values[0], &sample, values[1], &render, &source, &target) &&
-        vkpy_read_integers("point", "at", values[2], 2, at) && vkpy_read_opacity(values[3], &opacity) &&
-        open_list(self))
-        result = appended(
-            self,
-            vks_recording_composite(self->core, source.core, target.core, at[0], at[1], opacity, !is_premultiplied),
-            &source, &target);
-    drop_operands(&source, &target);
-    return result;
+    return vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
+                                        given->rows.floats, given->source.core, given->is_linear);
 }
 
-/* ---- triangles --------------------------------------------------------------------------------------------------- */
+/* COMMAND(NAME, number of arguments, parameters...) defines record_NAME(), the method of Python's _NAME. */
+#define COMMAND(name, count, ...)                                                                                      \
+    static PyObject *record_##name(PyObject *self, PyObject *const *arguments, Py_ssize_t n)                           \
+    {                                                                                                                  \
+        static const command described = {"_" #name, count, {__VA_ARGS__}, append_##name};                             \
+        return record(self, arguments, n, &described);                                                                 \
+    }
 
-static PyObject *draw(vkpy_recording *self, PyObject *const *values, const operand *texture, const operand *target)
-{
-    vkpy_rows in;
-    PyObject *result = NULL;
-    bool linear;
-    if (!vkpy_read_word("filter", values[3], "linear", "nearest", &linear))
-        return NULL;
-    if (vkpy_open_rows(values[1], texture->surface != NULL, &in) && open_list(self))
-        result = appended(
-            self,
-            vks_recording_draw_triangles(self->core, target->core, in.data, in.count, in.floats, texture->core, linear),
-            texture, target);
-    vkpy_close_rows(&in);
-    return result;
-}
+COMMAND(clear, 2, {TARGET, 0, &copy}, {COLOUR, 1})
+COMMAND(fill_rect, 3, {TARGET, 0, &render}, {RECT, 1}, {COLOUR, 2})
+COMMAND(copy, 4, {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FROM, 2}, {AT, 3})
+COMMAND(blit, 5, {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FILTER, 4}, {FROM, 2}, {TO, 3})
+COMMAND(composite, 5, {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3})
+COMMAND(draw_triangles, 4, {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {ROWS, 1})
 
-static PyObject *record_draw_triangles(ARGUMENTS)
-{
-    static vkpy_signature signature = {
-        "CommandList._draw_triangles", 4, 4, 4, {"target", "vertices", "texture", "filter"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object;
-    PyObject *values[4], *result = NULL;
-    operand target = {NULL}, texture = {NULL};
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    bool good = values[2] == Py_None
-                    ? read_operand(self, "target", values[0], &render, &target)
-                    : read_pair(self, "texture", values[2], &sample, values[0], &render, &texture, &target);
-    if (good)
-        result = draw(self, values, &texture, &target);
-    drop_operands(&texture, &target);
-    return result;
-}
-
-/* ---- within the package ------------------------------------------------------------------------------------------ */
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyObject *record_close(PyObject *object, PyObject *ignored)
 {
     vkpy_recording *self = (vkpy_recording *)object;
     (void)ignored;
-    VKPY_LIVE_BY(&self->base, device);
-    self->is_closed = true;
-    vkpy_commands_forget(&self->base);
+    VKPY_LIVE(self);
     drop(self);
     Py_RETURN_NONE;
 }
 
-static PyObject *record_used(PyObject *object, PyObject *ignored)
+static PyObject *recording_is_closed(PyObject *object, void *ignored)
 {
     const vkpy_recording *self = (const vkpy_recording *)object;
     (void)ignored;
-    return self->used == NULL ? PyTuple_New(0) : PyList_AsTuple(self->used);
+    return PyBool_FromLong(self->core != NULL && self->used == NULL);
 }
 
-typedef struct replacements {
-    bool *keep;
-    vks_operand *sources;
-    PyObject **surfaces; /* of `sources`, without references */
-} replacements;
+VKPY_GETTER(recording_surfaces, vkpy_recording, self->used == NULL ? PyList_New(0) : Py_NewRef(self->used))
+VKPY_ADDRESS_GETTER(recording_address, vkpy_recording)
 
-/* Reads (keep, source) for each use. */
-static bool read_replacements(vkpy_recording *self, const vkpy_recording *from, PyObject *uses, replacements *out)
-{
-    size_t n_uses = 0;
-    const vks_use *used = from->core == NULL ? NULL : vks_recording_uses(from->core, &n_uses);
-    (void)used;
-    if (!PyTuple_Check(uses) || (size_t)PyTuple_Size(uses) != n_uses)
-        return vkpy_type_error(uses, "uses", "a tuple of a (keep, source) pair for each use");
-    for (size_t i = 0; i < n_uses; ++i) {
-        PyObject *pair = PyTuple_GetItem(uses, (Py_ssize_t)i);
-        if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2 ||
-            !is_usable(self, PyTuple_GetItem(pair, 1),
-                       &(usage){"any", vks_drawable_get_info(vks_recording_drawable(from->core, i))->usage}))
-            return vkpy_type_error(pair, "uses", "a tuple of a (keep, source) pair for each use");
-        const vkpy_surface *source = (const vkpy_surface *)PyTuple_GetItem(pair, 1);
-        out->keep[i] = PyTuple_GetItem(pair, 0) == Py_True;
-        out->sources[i] = (vks_operand){source->core, source->drawable};
-        out->surfaces[i] = (PyObject *)source;
-    }
-    return true;
-}
-
-/* Finds the surface of each new use among the list's own and its replacements. */
-static bool keep_replaced(vkpy_recording *self, const vkpy_recording *from, const replacements *made)
-{
-    size_t n_uses, n_from;
-    const vks_use *uses = vks_recording_uses(self->core, &n_uses);
-    const vks_use *theirs = vks_recording_uses(from->core, &n_from);
-    for (size_t i = (size_t)PyList_Size(self->used); i < n_uses; ++i) {
-        PyObject *found = NULL;
-        for (size_t j = 0; j < n_from && found == NULL; ++j)
-            found = made->sources[j].surface == uses[i].surface ? made->surfaces[j]
-                    : theirs[j].surface == uses[i].surface      ? PyList_GetItem(from->used, (Py_ssize_t)j)
-                                                                : NULL;
-        if (found == NULL || PyList_Append(self->used, found) < 0)
-            return false;
-    }
-    return true;
-}
-
-static PyObject *record_append(ARGUMENTS)
-{
-    static vkpy_signature signature = {"CommandList._append", 2, 2, 2, {"commands", "uses"}, {NULL}};
-    vkpy_recording *self = (vkpy_recording *)object, *from;
-    PyObject *values[2], *result = NULL;
-    VKPY_LIVE_BY(&self->base, device);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
-    if (!PyObject_TypeCheck(values[0], vkpy_recording_type) || values[0] == object) {
-        vkpy_type_error(values[0], "commands", "another list that records");
-        return NULL;
-    }
-    from = (vkpy_recording *)values[0];
-    size_t n_uses = from->used == NULL ? 0 : (size_t)PyList_Size(from->used);
-    replacements made = {PyMem_Calloc(n_uses + 1, sizeof(bool)), PyMem_Calloc(n_uses + 1, sizeof(vks_operand)),
-                         PyMem_Calloc(n_uses + 1, sizeof(PyObject *))};
-    if (made.keep == NULL || made.sources == NULL || made.surfaces == NULL)
-        PyErr_NoMemory();
-    else if (read_replacements(self, from, values[1], &made) && open_list(self)) {
-        vks_status status =
-            from->core == NULL ? VKS_OK : vks_recording_append(self->core, from->core, made.keep, made.sources);
-        if (status != VKS_OK)
-            refused(status);
-        else if (from->core == NULL || keep_replaced(self, from, &made))
-            result = Py_NewRef(object);
-        vkpy_commands_forget(&self->base);
-    }
-    PyMem_Free(made.keep);
-    PyMem_Free(made.sources);
-    PyMem_Free(made.surfaces);
-    return result;
-}
-
-/* ---- the type ---------------------------------------------------------------------------------------------------- */
-
-static PyObject *recording_is_closed(PyObject *object, void *ignored)
-{
-    (void)ignored;
-    return PyBool_FromLong(((vkpy_recording *)object)->is_closed);
-}
+#define METHOD(name, signature) {"_" #name, VKPY_FASTCALL(record_##name), METH_FASTCALL, signature "\n--\n\n"}
 
 static PyMethodDef methods[] = {
-    {"_clear", VKPY_FASTCALL(record_clear), VKPY_FAST, "_clear($self, target, colour)\n--\n\n"},
-    {"_fill_rect", VKPY_FASTCALL(record_fill_rect), VKPY_FAST, "_fill_rect($self, target, rect, colour)\n--\n\n"},
-    {"_copy", VKPY_FASTCALL(record_copy), VKPY_FAST, "_copy($self, source, target, source_rect, at)\n--\n\n"},
-    {"_blit", VKPY_FASTCALL(record_blit), VKPY_FAST,
-     "_blit($self, source, target, source_rect, target_rect, filter)\n--\n\n"},
-    {"_composite", VKPY_FASTCALL(record_composite), VKPY_FAST,
-     "_composite($self, source, target, at, opacity, alpha)\n--\n\n"},
-    {"_draw_triangles", VKPY_FASTCALL(record_draw_triangles), VKPY_FAST,
-     "_draw_triangles($self, target, vertices, texture, filter)\n--\n\n"},
+    METHOD(clear, "_clear($self, target, colour, /)"),
+    METHOD(fill_rect, "_fill_rect($self, target, rect, colour, /)"),
+    METHOD(copy, "_copy($self, source, target, source_rect, at, /)"),
+    METHOD(blit, "_blit($self, source, target, source_rect, target_rect, filter, /)"),
+    METHOD(composite, "_composite($self, source, target, at, opacity, alpha, /)"),
+    METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, /)"),
     {"_close", record_close, METH_NOARGS, "_close($self)\n--\n\nForgets what was recorded. Idempotent."},
-    {"_used", record_used, METH_NOARGS, "_used($self)\n--\n\nThe surfaces that the commands use, each once."},
-    {"_append", VKPY_FASTCALL(record_append), VKPY_FAST,
-     "_append($self, commands, uses)\n--\n\nAppends another list's commands. `uses` has a pair for each of its "
-     "surfaces: whether commands that write to it are kept, and the surface that is read in its place."},
     {"_compile", vkpy_compile, METH_NOARGS, "_compile($self)\n--\n\nCalled by submit() where it is not compiled."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"is_closed", recording_is_closed, NULL, "Whether close() ran.", NULL},
+    {"_surfaces", recording_surfaces, NULL, "The list of the surfaces that the commands use; C appends to it.", NULL},
+    VKPY_ADDRESS(recording_address),
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"A CommandList that records: the base of vkshare.CommandList."},
+    {Py_tp_init, (void *)recording_init},
     {Py_tp_dealloc, (void *)recording_dealloc},
     {Py_tp_traverse, (void *)recording_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_sq_length, (void *)recording_length},
-    {Py_nb_bool, (void *)recording_is_true},
     {0, NULL},
 };
 
-PyType_Spec vkpy_recording_spec = {
-    "vkshare._native.Recording",
-    sizeof(vkpy_recording),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+PyType_Spec vkpy_recording_spec = {"vkshare._native.Recording", sizeof(vkpy_recording), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};

@@ -1,6 +1,5 @@
 /* Vertices: arrays of float32, and tuples or lists of numbers, are read here. Any other object is given
  * to vkshare.backends.vertex_layout, which converts it or refuses it by name. */
-#include <math.h>
 #include <string.h>
 
 #include "vkpy_record.h"
@@ -43,17 +42,6 @@ static Py_ssize_t length_of(PyObject *object)
     return PyTuple_CheckExact(object) ? PyTuple_Size(object) : PyList_CheckExact(object) ? PyList_Size(object) : -1;
 }
 
-static bool quick_row(PyObject *row, Py_ssize_t floats, float *out)
-{
-    for (Py_ssize_t i = 0; i < floats; ++i) {
-        double value;
-        if (!vkpy_quick_double(vkpy_item_of(row, floats, i), &value) || !(fabs(value) <= VKPY_LARGEST_FLOAT))
-            return false;
-        out[i] = (float)value;
-    }
-    return true;
-}
-
 /* Reads tuples or lists of rows, or of triangles of three rows, of floats and ints: no Python code runs.
  * False: they are something else, or there is no memory. */
 static bool quick_rows(PyObject *object, bool has_texture, vkpy_rows *out)
@@ -71,7 +59,7 @@ static bool quick_rows(PyObject *object, bool has_texture, vkpy_rows *out)
     for (Py_ssize_t i = 0; i < count && good; ++i) {
         PyObject *row = vkpy_item_of(object, outer, is_nested ? i / 3 : i);
         row = row != NULL && is_nested ? vkpy_item_of(row, 3, i % 3) : row;
-        good = row != NULL && quick_row(row, floats, out->numbers + i * floats);
+        good = row != NULL && vkpy_quick_floats(row, floats, out->numbers + i * floats);
     }
     out->data = out->numbers;
     out->count = (size_t)count;
@@ -82,10 +70,8 @@ static bool quick_rows(PyObject *object, bool has_texture, vkpy_rows *out)
 /* Any other object: vkshare.backends.vertex_layout.pack() makes full rows of it, or refuses it. */
 static bool pack(PyObject *object, bool has_texture, vkpy_rows *out)
 {
-    static PyObject *module;
-    if (module == NULL && (module = PyImport_ImportModule("vkshare.backends.vertex_layout")) == NULL)
-        return false;
-    PyObject *packed = PyObject_CallMethod(module, "pack", "OO", object, has_texture ? Py_True : Py_False);
+    static vkpy_function function = {"vkshare.backends.vertex_layout", "pack", NULL};
+    PyObject *packed = vkpy_call(&function, "(OO)", object, has_texture ? Py_True : Py_False);
     char *data = NULL;
     Py_ssize_t size = 0;
     if (packed == NULL || PyBytes_AsStringAndSize(packed, &data, &size) < 0) {

@@ -1,8 +1,6 @@
 /* Submission: the progress of a batch. */
 #include "vkpy.h"
 
-#include <string.h>
-
 /* A cache of freed objects: most are dropped at once, and the next call creates another. */
 #define SPARES 16
 static vkpy_submission *spares[SPARES];
@@ -53,8 +51,7 @@ static vks_status poll(vkpy_submission *self)
 static PyObject *submission_is_done(PyObject *object, PyObject *ignored)
 {
     (void)ignored;
-    vks_status status = poll((vkpy_submission *)object);
-    return vkpy_done_or_raise(status, "Submission");
+    return vkpy_done_or_raise(poll((vkpy_submission *)object), "Submission");
 }
 
 static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -88,40 +85,22 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
     return vkpy_none_or_raise(status, "Submission._notify");
 }
 
-/* Implemented in vkshare.core.event_loop, because the wait depends on the event loop of Python. */
-static PyObject *submission_await(PyObject *object)
-{
-    PyObject *module = PyImport_ImportModule("vkshare.core.event_loop");
-    PyObject *awaitable = module == NULL ? NULL : PyObject_CallMethod(module, "wait_submission", "O", object);
-    PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
-    Py_XDECREF(awaitable);
-    Py_XDECREF(module);
-    return iterator;
-}
+/* Defines a function that calls one of vkshare/core/submissions.py. */
+#define IN_PYTHON(function, name)                                                                                      \
+    static PyObject *function(PyObject *object)                                                                        \
+    {                                                                                                                  \
+        static vkpy_function python = {"vkshare.core.submissions", name, NULL};                                        \
+        return vkpy_call(&python, "(O)", object);                                                                      \
+    }
+
+IN_PYTHON(submission_await, "wait")
+IN_PYTHON(submission_repr, "text")
 
 static PyObject *submission_reduce(PyObject *object, PyObject *protocol)
 {
     (void)object, (void)protocol;
-    PyErr_SetString(PyExc_TypeError,
-                    "a Submission cannot be pickled: let it signal a fence (submit(..., signals=fence)) "
-                    "and send fence.export()");
-    return NULL;
-}
-
-static PyObject *submission_repr(PyObject *object)
-{
-    vkpy_submission *self = (vkpy_submission *)object;
-    vks_status status = poll(self);
-    const char *state = status == VKS_OK ? "done" : status == VKS_TIMEOUT ? "submitted" : "failed";
-    if (status == VKS_TIMEOUT && vks_submission_is_held(self->device->core, &self->core))
-        state = "held";
-    PyObject *name = PyObject_GetAttrString((PyObject *)self->device, "name");
-    if (name == NULL)
-        return NULL;
-    PyObject *text =
-        PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial, name, state);
-    Py_DECREF(name);
-    return text;
+    return PyErr_Format(PyExc_TypeError, "a Submission cannot be pickled: let it signal a fence (submit(..., "
+                                         "signals=fence)) and send fence.export()");
 }
 
 static PyObject *submission_is_held(PyObject *object, void *ignored)
@@ -131,18 +110,6 @@ static PyObject *submission_is_held(PyObject *object, void *ignored)
     (void)ignored;
     VKPY_SHORT(self->device, held = vks_submission_is_held(self->device->core, &self->core));
     return PyBool_FromLong(held);
-}
-
-static PyObject *submission_serial(PyObject *object, void *ignored)
-{
-    (void)ignored;
-    return PyLong_FromUnsignedLongLong(((vkpy_submission *)object)->core.serial);
-}
-
-static PyObject *submission_device(PyObject *object, void *ignored)
-{
-    (void)ignored;
-    return Py_NewRef((PyObject *)((vkpy_submission *)object)->device);
 }
 
 static PyMethodDef methods[] = {
@@ -159,12 +126,16 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef properties[] = {
     {"is_held", submission_is_held, NULL, "Whether it is kept back until its waits are certain to end.", NULL},
-    {"serial", submission_serial, NULL, "Its number in the queue's order; 0 if it was held.", NULL},
-    {"device", submission_device, NULL, "The device that it was given to.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_submission), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {
+    VKPY_WEAKLIST(vkpy_submission),
+    {"serial", T_ULONGLONG, offsetof(vkpy_submission, core.serial), READONLY,
+     "Its number in the queue's order; 0 if it was held."},
+    {"device", T_OBJECT, offsetof(vkpy_submission, device), READONLY, "The device that it was given to."},
+    {NULL, 0, 0, 0, NULL},
+};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"Work that was handed to a device; awaitable. Device.submit() makes it."},
@@ -178,10 +149,5 @@ static PyType_Slot slots[] = {
 };
 
 /* Final: submit() creates exactly this type. */
-PyType_Spec vkpy_submission_spec = {
-    "vkshare._native.Submission",
-    sizeof(vkpy_submission),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    slots,
-};
+PyType_Spec vkpy_submission_spec = {"vkshare._native.Submission", sizeof(vkpy_submission), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};

@@ -59,16 +59,15 @@ typedef struct vkpy_commands {
     PyObject_HEAD
     vkpy_device *device;
     vks_commands *core; /* NULL until compiled */
-    PyObject *surfaces; /* tuple: the surfaces that `core` uses */
+    PyObject *surface;  /* that _set_vulkan() was given, or NULL */
     PyObject *weakrefs;
 } vkpy_commands;
 
 /* A CommandList that records. */
 typedef struct vkpy_recording {
     vkpy_commands base;
-    vks_recording *core; /* what was recorded; NULL: nothing yet, or closed */
-    PyObject *used;      /* list: the surface of each use of `core`; NULL with it */
-    bool is_closed;
+    vks_recording *core; /* what was recorded; NULL until __init__ has succeeded */
+    PyObject *used;      /* list: the surface of each use of `core`; NULL: closed */
 } vkpy_recording;
 
 typedef struct vkpy_fence {
@@ -108,12 +107,13 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
 
 /* Defines a property's getter, which returns `value`, an expression of a live `self`. For calls
  * without VKPY_SHORT(). */
-#define VKPY_GETTER(function, type, value)                                                                             \
+#define VKPY_GETTER(function, type, value) VKPY_GETTER_BY(function, type, core, value)
+#define VKPY_GETTER_BY(function, type, field, value)                                                                   \
     static PyObject *function(PyObject *object, void *ignored)                                                         \
     {                                                                                                                  \
         type *self = (type *)object;                                                                                   \
         (void)ignored;                                                                                                 \
-        VKPY_LIVE(self);                                                                                               \
+        VKPY_LIVE_BY(self, field);                                                                                     \
         return value;                                                                                                  \
     }
 
@@ -145,8 +145,12 @@ PyObject *vkpy_dlpack(PyObject *module, PyObject *arguments);
 
 /* commands.c: drops the compiled commands. Work in flight has its own reference. */
 void vkpy_commands_forget(vkpy_commands *self);
+int vkpy_commands_init(PyObject *object, PyObject *arguments, PyObject *keywords);
+int vkpy_commands_traverse(PyObject *object, visitproc visit, void *arg);
 /* compile.c: Recording._compile(). */
 PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
+/* record.c: raises ClosedError if close() ran; arguments may have run any Python code. */
+bool vkpy_recording_is_open(const vkpy_recording *self);
 
 /* The pixels of a CPU surface. */
 struct vkpy_pixels {
@@ -221,6 +225,15 @@ static inline PyObject *vkpy_done_or_raise(vks_status status, const char *what)
 
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
+/* A function of a module of vkshare, imported when it is first called. */
+typedef struct vkpy_function {
+    const char *module, *name;
+    PyObject *found; /* initially NULL */
+} vkpy_function;
+
+/* `format`: of Py_BuildValue(), a tuple. Returns a new reference, or NULL with an exception. */
+PyObject *vkpy_call(vkpy_function *function, const char *format, ...);
+
 #define VKPY_MAX_PARAMETERS 9
 
 /* A method's parameters: the first `positional` may be given by position, the first `required` are
@@ -247,10 +260,13 @@ static inline bool vkpy_bind(vkpy_signature *signature, PyObject *const *argumen
     return true;
 }
 
-/* Reads a Python int in [0, 2**64) (any object with __index__); else TypeError, or ValueError with
- * name, value and range. */
-bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out);
+/* Reads a Python int (any object with __index__) in [least, most]; else TypeError, or ValueError with
+ * name, value, range and `hint`. `most` is UINT64_MAX or VKS_MAX_FENCE_VALUE. */
+bool vkpy_u64_slow(PyObject *object, const char *name, unsigned least, uint64_t most, const char *hint, uint64_t *out);
 bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out);
+/* Reads an exact float, or an exact int that fits; false without an exception: it is something else, or
+ * NULL. Runs no Python code. */
+bool vkpy_quick_double(PyObject *object, double *out);
 
 static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out)
 {
@@ -259,13 +275,11 @@ static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out)
         if (VKPY_LIKELY(*out != UINT64_MAX))
             return true;
     }
-    return vkpy_u64_slow(object, name, out);
+    return vkpy_u64_slow(object, name, 0, UINT64_MAX, "", out);
 }
 
 /* Reads a fence's value in [least, 2**64 - 2], where `least` is 0 or 1; a ValueError ends with
  * `hint`. */
-bool vkpy_fence_value_slow(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out);
-
 static inline bool vkpy_fence_value(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out)
 {
     if (VKPY_LIKELY(Py_IS_TYPE(object, &PyLong_Type))) {
@@ -273,7 +287,7 @@ static inline bool vkpy_fence_value(PyObject *object, const char *name, unsigned
         if (VKPY_LIKELY(*out - least <= VKS_MAX_FENCE_VALUE - least)) /* a value below `least` wraps */
             return true;
     }
-    return vkpy_fence_value_slow(object, name, least, hint, out);
+    return vkpy_u64_slow(object, name, least, VKS_MAX_FENCE_VALUE, hint, out);
 }
 
 /* Converts float seconds to relative nanoseconds; NULL and None: VKS_FOREVER. */

@@ -5,16 +5,14 @@
 
 #include "vkpy.h"
 
-#define VKPY_LARGEST_FLOAT 3.4028234663852886e38 /* of vkshare.util.arguments */
-
 /* ---- record_values.c ---- */
 /* The items of an exact tuple or list of `count` items, without a reference; NULL: it is another object. */
 PyObject *vkpy_item_of(PyObject *object, Py_ssize_t count, Py_ssize_t i);
-/* Reads a float or an int that fits; neither runs Python code, nor sets an exception. */
-bool vkpy_quick_double(PyObject *object, double *out);
+/* Reads an exact tuple or list of floats, and ints that fit, into floats; false without an exception: it
+ * is something else. Runs no Python code. */
+bool vkpy_quick_floats(PyObject *object, Py_ssize_t count, void *out);
 bool vkpy_read_colour(PyObject *object, float out[4]);
-/* `function` is "rect" (4 integers) or "point" (2). */
-bool vkpy_read_integers(const char *function, const char *name, PyObject *object, int count, int32_t *out);
+bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2]);
 /* None: the whole image, unless `of` is NULL. */
 bool vkpy_read_rect(const char *name, PyObject *object, const vks_drawable *of, vks_rect *out);
 /* Reads one of two words: *is_first. */

@@ -31,6 +31,13 @@ size_t vks_format_bytes(uint32_t format)
     }
 }
 
+const char *vks_format_name(uint32_t format)
+{
+    static const char *const names[] = {"r8unorm",      "rg8unorm", "rgba8unorm",  "rgba8unorm-srgb", "bgra8unorm",
+                                        "rgb10a2unorm", "r32float", "rgba16float", "rgba32float"};
+    return vks_format_bytes(format) ? names[format - 1] : "unknown";
+}
+
 bool vks_format_is_float(uint32_t format) { return format >= VKS_FORMAT_R32_FLOAT; }
 
 bool vks_format_is_8888(uint32_t format)

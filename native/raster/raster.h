@@ -63,6 +63,7 @@ struct vks_vertex_layout {
 
 // Bytes of a pixel, or 0 for a number that is no format.
 size_t vks_format_bytes(uint32_t format);
+const char *vks_format_name(uint32_t format); // as vkshare/formats.py has it
 
 // English for a status ("the image's rows do not fit its size"); never NULL.
 const char *vks_raster_status_text(int status);

@@ -69,11 +69,6 @@ const vks_use *vks_recording_uses(const vks_recording *recording, size_t *n_uses
     return recording->uses;
 }
 
-const vks_drawable *vks_recording_drawable(const vks_recording *recording, size_t use)
-{
-    return recording->drawables[use];
-}
-
 /* ---- uses ---- */
 
 static size_t hash(const vks_surface *surface)
@@ -232,8 +227,8 @@ vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_
 {
     vks_status status = check_pair("source", source, target);
     if (!status && source.drawable->info.format != target.drawable->info.format)
-        status = vks_fail(VKS_BAD_VALUE, 0, "source has format %u, target %u; use blit()", source.drawable->info.format,
-                          target.drawable->info.format);
+        status = vks_fail(VKS_BAD_VALUE, 0, "source has format %s, target %s; use blit()",
+                          vks_format_name(source.drawable->info.format), vks_format_name(target.drawable->info.format));
     if (!status)
         status = check_size("source_rect", from);
     if (!status)
@@ -388,10 +383,12 @@ static vks_status append_one(vks_recording *to, const vks_recording *from, const
     return append(to, *command, target, source);
 }
 
-vks_status vks_recording_append(vks_recording *to, const vks_recording *from, const bool *keep,
+vks_status vks_recording_append(vks_recording *to, const vks_recording *from, size_t n_uses, const bool *keep,
                                 const vks_operand *sources)
 {
-    vks_status status = VKS_OK;
+    vks_status status = n_uses == from->n_uses
+                            ? VKS_OK
+                            : vks_fail(VKS_BAD_VALUE, 0, "the list uses %zu surfaces, not %zu", from->n_uses, n_uses);
     for (size_t i = 0; i < from->length && !status; i++)
         if (keep[from->commands[i].target])
             status = append_one(to, from, &from->commands[i], sources);

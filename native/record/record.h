@@ -79,7 +79,6 @@ void vks_recording_empty(vks_recording *recording); /* drops all commands and re
 size_t vks_recording_length(const vks_recording *recording);
 /* The surfaces that the commands use, each once, in the order of their first use. */
 const vks_use *vks_recording_uses(const vks_recording *recording, size_t *n_uses);
-const vks_drawable *vks_recording_drawable(const vks_recording *recording, size_t use);
 
 /* Each appends one command, or none if it has no area. VKS_BAD_VALUE: an argument is outside its
  * range, and the text says which; VKS_NO_MEMORY. A refused command leaves the commands as they were. */
@@ -99,8 +98,9 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
                                         size_t count, uint32_t floats, vks_operand texture, bool linear);
 
 /* Appends the commands of `from` to `to` that write to a use of `from` with keep[use]; a use as a
- * source becomes sources[use]. For unowned surfaces (rule K21). */
-vks_status vks_recording_append(vks_recording *to, const vks_recording *from, const bool *keep,
+ * source becomes sources[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not `n_uses`
+ * uses. */
+vks_status vks_recording_append(vks_recording *to, const vks_recording *from, size_t n_uses, const bool *keep,
                                 const vks_operand *sources);
 
 /* The same commands for the rasteriser; slot i is use i. The caller owns the program. */

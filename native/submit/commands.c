@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "raster/program.h"
+#include "submit/compile.h"
 #include "submit/submit.h"
 
 static void destroy(vks_commands *commands)
@@ -58,14 +59,17 @@ void vks_commands_set_transfer(vks_commands *commands, uint64_t command_buffer)
     commands->buffers[VKS_TRANSFER] = command_buffer;
 }
 
+static uint32_t use_of(const uint32_t *slots, size_t i) { return slots ? slots[i] : (uint32_t)i; }
+
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out)
 {
     if (device->timeline || !program)
         return vks_fail(VKS_UNSUPPORTED, 0, "a program needs a device of the CPU backend");
     for (size_t i = 0; i < n_slots; i++)
-        if (slots[i] >= n_uses)
-            return vks_fail(VKS_BAD_VALUE, slots[i], "slot %zu names use %u of %zu", i, slots[i], n_uses);
+        if (use_of(slots, i) >= n_uses)
+            return vks_fail(VKS_BAD_VALUE, use_of(slots, i), "slot %zu names use %u of %zu", i, use_of(slots, i),
+                            n_uses);
     struct vks_image *images = calloc(n_slots ? n_slots : 1, sizeof *images);
     if (!images)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a command list");
@@ -75,13 +79,57 @@ vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, con
         return status;
     }
     for (size_t i = 0; i < n_slots; i++) {
-        const vks_surface *s = uses[slots[i]].surface;
+        const vks_surface *s = uses[use_of(slots, i)].surface;
         images[i] = (struct vks_image){s->pixels, s->size, s->width, s->height, s->stride, s->format};
     }
     (*out)->program = program;
     (*out)->images = images;
     (*out)->n_images = n_slots;
     return VKS_OK;
+}
+
+static vks_status compile_vulkan(vks_device *device, const vks_recording *recording, vks_recorder *recorder,
+                                 vks_record_problem *problem, vks_commands **out)
+{
+    vks_recorded *recorded;
+    vks_status status = vks_recorder_record(recorder, recording, problem, &recorded);
+    if (status)
+        return status;
+    size_t n_uses;
+    const vks_use *uses = vks_recording_uses(recording, &n_uses);
+    status = vks_commands_create_vulkan(device, vks_recorded_graphics(recorded), uses, n_uses, vks_recorded_retire,
+                                        recorded, out);
+    if (status)
+        vks_recorded_retire(recorded);
+    else
+        vks_commands_set_transfer(*out, vks_recorded_transfer(recorded));
+    return status;
+}
+
+static vks_status compile_program(vks_device *device, const vks_recording *recording, uint32_t subpixel_bits,
+                                  vks_commands **out)
+{
+    vks_program *program;
+    vks_status status = vks_recording_program(recording, subpixel_bits, &program);
+    if (status)
+        return status;
+    size_t n_uses;
+    const vks_use *uses = vks_recording_uses(recording, &n_uses);
+    status = vks_commands_create_cpu(device, program, uses, n_uses, NULL, n_uses, out);
+    if (status)
+        vks_program_destroy(program);
+    return status;
+}
+
+vks_status vks_commands_compile(vks_device *device, const vks_recording *recording, vks_recorder *recorder,
+                                uint32_t subpixel_bits, vks_record_problem *problem, vks_commands **out)
+{
+    *problem = (vks_record_problem){.kind = VKS_PROBLEM_NONE};
+    vks_status status = vks_device_state(device);
+    if (status) /* in a forked child the driver must not even be asked */
+        return status;
+    return recorder ? compile_vulkan(device, recording, recorder, problem, out)
+                    : compile_program(device, recording, subpixel_bits, out);
 }
 
 const vks_use *vks_commands_uses(const vks_commands *commands, size_t *n_uses)

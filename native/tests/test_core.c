@@ -8,7 +8,8 @@
 
 #include "check_macros.h"
 #include "os/platform.h"
-#include "raster/program.h"
+#include "raster/raster.h"
+#include "submit/compile.h"
 #include "vkshare.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -250,13 +251,19 @@ typedef struct painter {
 
 static vks_commands *clear_to(vks_device *device, vks_surface *surface, uint8_t value)
 {
-    struct vks_program *program = vks_program_create();
-    int slot = vks_program_image(program, SIDE, SIDE, VKS_FORMAT_R8_UNORM);
-    vks_program_clear(program, (uint32_t)slot, (float[4]){value / 255.0f, 0, 0, 1});
+    vks_drawable_info info = {.width = SIDE, .height = SIDE, .format = VKS_FORMAT_R8_UNORM, .usage = VKS_USE_COPY};
+    vks_drawable *drawable;
+    vks_recording *recording = vks_recording_create();
+    vks_record_problem problem;
     vks_commands *commands = NULL;
-    vks_use use = {surface, true};
-    CHECK(vks_commands_create_cpu(device, program, &use, 1, &(uint32_t){0}, 1, &commands) == VKS_OK, "%s",
+    CHECK(vks_drawable_create(&info, &drawable) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_recording_clear(recording, (vks_operand){surface, drawable}, (float[4]){value / 255.0f, 0, 0, 1}) ==
+              VKS_OK,
+          "%s", vks_last_error()->text);
+    CHECK(vks_commands_compile(device, recording, NULL, 8, &problem, &commands) == VKS_OK, "%s",
           vks_last_error()->text);
+    vks_recording_destroy(recording);
+    vks_drawable_unref(drawable);
     return commands;
 }
 

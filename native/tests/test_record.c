@@ -729,7 +729,7 @@ static void a_variant_drops_targets_and_replaces_sources(void)
     vks_recording_draw_triangles(list, kept, textured, 3, 4, source, true);
     bool keep[] = {true, false, true};
     vks_operand sources[] = {kept, dropped, zeros};
-    CHECK(vks_recording_append(variant, list, keep, sources) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_recording_append(variant, list, 3, keep, sources) == VKS_OK, "%s", vks_last_error()->text);
     size_t n_uses;
     const vks_use *uses = vks_recording_uses(variant, &n_uses);
     CHECK(vks_recording_length(variant) == 2 && n_uses == 2 && uses[0].surface == kept.surface &&

@@ -42,7 +42,7 @@ class List(_native.Recording):
     def _compile(self) -> None:
         self.compilations += 1
         self.device._set_recorder(None, 8)
-        if not len(self):
+        if not self._surfaces:
             self._clear(self.target, self.colour)
         super()._compile()
 

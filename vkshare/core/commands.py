@@ -9,6 +9,7 @@ from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
 from vkshare.util.closing import Scoped
+from vkshare.util.library_calls import lib, pointer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,6 +202,13 @@ class CommandList(_native.Recording, Scoped):
         """Forgets what was recorded; work that was submitted still runs. Idempotent, and never needed."""
         self._close()
 
+    def __len__(self) -> int:
+        length: int = lib.vks_recording_length(pointer("vks_recording *", self))
+        return length
+
+    def __bool__(self) -> bool:
+        return True  # an empty list is still a list to submit
+
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"
         return f"<vkshare.CommandList {state}>"
@@ -217,21 +225,20 @@ class CommandList(_native.Recording, Scoped):
 
     # ---- within the package -----------------------------------------------------------------------------------------
 
-    def _surface(self, name: str, value: Any, usage: str) -> Surface:
+    def _refuse_operand(self, name: str, value: Any, usage: str) -> NoReturn:
         """Called from C for an argument that cannot be used: raises the reason."""
-        surface = value.surface if isinstance(value, View) else value
-        if not isinstance(surface, Surface):
+        if not isinstance(value, Surface):
             raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}")
-        if surface.device is not self.device:
+        if value.device is not self.device:
             raise DeviceMismatchError(
-                f"{name} belongs to {surface.device!r}, the commands to {self.device!r}: open it here with "
+                f"{name} belongs to {value.device!r}, the commands to {self.device!r}: open it here with "
                 "device.open_surface(surface.export())"
             )
-        if surface.is_closed:
-            raise ClosedError(f"{name} is closed: {surface!r}")
-        if usage not in surface.usage:
+        if value.is_closed:
+            raise ClosedError(f"{name} is closed: {value!r}")
+        if usage not in value.usage:
             raise InvalidCallError(
-                f"{name} was created with usage {sorted(surface.usage)}; this command needs {usage!r}: "
+                f"{name} was created with usage {sorted(value.usage)}; this command needs {usage!r}: "
                 f"create_surface(..., usage=(..., {usage!r}))"
             )
-        return surface
+        raise InvalidCallError(f"{name} has no image that commands can use: {value!r}")

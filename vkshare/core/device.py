@@ -15,7 +15,7 @@ from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.discard import without_unowned
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
-from vkshare.errors import UnsupportedError
+from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.ipc.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
 from vkshare.util import arguments, handles, hooks
 
@@ -442,8 +442,10 @@ class Device(DeviceLifetime):
             self._check()
             self._backend.compile(commands, missing)
 
-    def _refuse_feature(self, surface: Surface, feature: int, is_blit: bool) -> None:
-        """Called from C when a list cannot be compiled: raises the reason."""
+    def _refuse_surface(self, surface: Surface, feature: int, is_blit: bool) -> None:
+        """Called from C when a list cannot be compiled: the surface lacks a feature, or is closed (feature 0)."""
+        if not feature:
+            raise ClosedError(f"a surface that the list uses is closed: {surface!r}")
         self._backend.refuse_feature(surface.spec, feature, is_blit=is_blit)
 
     def _submit_discarding(self, commands: tuple[Any, ...], waits: Any, signals: Any) -> Submission:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _native
 from vkshare.core.commands import CommandList
 from vkshare.errors import NotOwnerError
+from vkshare.util.library_calls import check, ffi, lib, pointer
 
 if TYPE_CHECKING:
     from vkshare.core.surface import Surface
@@ -21,9 +22,18 @@ def without_unowned(commands: Any) -> Any:
         return commands
     if not isinstance(commands, CommandList):
         raise NotOwnerError("this handle does not own the surface that the copy is for")
-    variant = commands.device.record()
-    uses = tuple((not _is_discarded(each), _zeros(each) if _is_discarded(each) else each) for each in commands._used())
-    return variant._append(commands, uses)
+    variant, uses = commands.device.record(), tuple(commands._surfaces)
+    keep = [not _is_discarded(each) for each in uses]
+    sources = [each if kept else _zeros(each) for each, kept in zip(uses, keep, strict=True)]
+    operands = [(pointer("vks_surface *", each), each._open_image().drawable._pointer) for each in sources]
+    recording = pointer("vks_recording *", variant)
+    of = pointer("vks_recording *", commands)
+    check(lib.vks_recording_append(recording, of, len(uses), keep, operands), "CommandList")
+    n_uses = ffi.new("size_t *")
+    used = lib.vks_recording_uses(recording, n_uses)
+    known = {operand[0]: each for operand, each in zip(operands, sources, strict=True)}
+    variant._surfaces.extend(known[used[i].surface] for i in range(n_uses[0]))
+    return variant
 
 
 def _is_discarded(surface: Surface) -> bool:

@@ -86,6 +86,35 @@ def number(name: str, value: Any, low: float, high: float) -> float:
     return found
 
 
+def exact_integer(name: str, value: Any, low: int, high: int, hint: str = "") -> int:
+    """`value` as an int within [low, high]; C calls it. The text has the value as given, and large limits as powers."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__} ({value!r})") from None
+    if not low <= number <= high:
+        most = f"2**64 - {2**64 - high}" if 2**64 - high in (1, 2) else high
+        raise ValueError(f"{name} is {number}, allowed is {low} to {most}{hint}")
+    return number
+
+
+def seconds(value: Any) -> float:
+    """A timeout that is no float or int, or below 0; C calls it."""
+    if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"timeout must be float seconds or None, not {type(value).__name__} ({value!r})")
+    found = _float(value)
+    if not found >= 0:  # NaN too
+        raise ValueError(f"timeout is {value!r}, allowed is a number of seconds >= 0, or None to wait for ever")
+    return found
+
+
+def opacity(value: Any) -> float:
+    """A number from 0 to 1; only Python's own types."""
+    if isinstance(value, bool) or not isinstance(value, (float, int)):
+        raise TypeError(f"opacity must be a number, not {type(value).__name__}")
+    return number("opacity", value, 0, 1)
+
+
 def colour(name: str, value: Any) -> Colour:
     """Four finite floats: red, green, blue, alpha."""
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vkshare.util import arguments
-from vkshare.util.library_calls import LibraryObject, check, ffi, lib
+from vkshare.util import arguments, statuses
+from vkshare.util.library_calls import LibraryObject, ffi, lib
 
 _AT_ONCE = 64
 
@@ -43,11 +43,5 @@ def pointer_of(event_queue: EventQueue) -> Any:
 
 
 def _error(status: int) -> BaseException | None:
-    if status == lib.VKS_OK:
-        return None
-    lib.vks_clear_error()  # the event failed on another thread: this thread's last error is of another call
-    try:
-        check(status, "event")
-    except Exception as error:
-        return error.with_traceback(None)
-    return None
+    """The event failed on another thread: this thread's last error is of another call."""
+    return None if status == lib.VKS_OK else statuses.exception(status, "event", None, 0)

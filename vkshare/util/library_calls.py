@@ -6,14 +6,14 @@ keep the GIL; functions that wait release it (native/python/library.h).
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from vkshare import _native
 from vkshare._library import ffi, lib
 from vkshare.errors import InvalidCallError
-from vkshare.util.arguments import instance, integer
+from vkshare.util import statuses
+from vkshare.util.arguments import exact_integer, instance, integer
 
 __all__ = [
     "TIMEOUT",
@@ -47,7 +47,7 @@ def check(status: int, what: str, timeout: float | None = None) -> None:
     if status == TIMEOUT and timeout is not None:
         raise TimeoutError(f"{what}: not done within {float(timeout)} s")
     if status:
-        _native.raise_status(status, what)
+        raise statuses.exception(status, what, *statuses.last_text(status))
 
 
 def finish(call: Callable[..., int], *arguments: Any) -> int:
@@ -75,14 +75,7 @@ def wait(call: Callable[[int], int], timeout: float | None) -> int:
 
 def u64(name: str, value: Any, least: int = 0, most: int = 2**64 - 1) -> int:
     """Return `value` as an int in [least, most], of which a C type has every number."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__} ({value!r})") from None
-    if not least <= number <= most:
-        limit = most if most < 2**63 else f"2**64 - {2**64 - most}"
-        raise ValueError(f"{name} is {number}, allowed is {least} to {limit}")
-    return number
+    return exact_integer(name, value, least, most)
 
 
 def pointer(kind: str, owner: Any) -> Any:

@@ -1,0 +1,18 @@
+/* compile.h: from a recording to commands that can be submitted. */
+#ifndef VKS_COMPILE_H
+#define VKS_COMPILE_H
+
+#include "record/record.h"
+
+#pragma GCC visibility push(default) /* Python uses it: native/vkshare.map.in */
+
+/* Compiles what was recorded: with `recorder` to command buffers, without to a program of the
+ * rasteriser, whose draws have `subpixel_bits`. *out is a reference; the recording stays as it was.
+ * On failure `problem` says what is missing; VKS_FOREIGN_DEVICE: a surface of another device.
+ * The caller keeps the images alive, as for vks_recorder_record(). */
+vks_status vks_commands_compile(vks_device *device, const vks_recording *recording, vks_recorder *recorder,
+                                uint32_t subpixel_bits, vks_record_problem *problem, vks_commands **out);
+
+#pragma GCC visibility pop
+
+#endif
