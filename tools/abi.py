@@ -71,10 +71,14 @@ def write(target: Path, of: Path, native: Path = ROOT / "native") -> None:
 
 
 def differences(record: Path, of: Path, native: Path = ROOT / "native") -> str:
-    """What abidiff says of a library against the record; empty: nothing changed."""
+    """The report of abidiff on a library against the record; empty: nothing changed.
+
+    Records are compared, because abidiff holds each type of a record to be private once it is given headers.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        done = run("abidiff", folder, "--headers-dir2", headers(native, folder), "--drop-private-types", record, of)
+        write(folder / "new", of, native)
+        done = run("abidiff", folder, record, folder / "new")
     return done.stdout + done.stderr if done.returncode else ""
 
 
