@@ -141,6 +141,7 @@ def _present_info(*, get_capabilities: int, by_fences: int, modes: tuple[int, ..
         "policy": policies[arguments.integer("by_fences", by_fences, 0, 1)],
         "modes": modes,
         "n_modes": len(modes),
+        "surface_format": 0,  # Python attaches the surfaces
     }
     return _complete("vks_present_info", values | found)
 
