@@ -6,9 +6,10 @@ is mapped or imported (native/surface/message.h).
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from vkshare import formats
@@ -16,7 +17,7 @@ from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError
 from vkshare.ipc import fd_broker, transport
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import Scoped, destructor
+from vkshare.util.closing import Scoped, destructor, on_error
 from vkshare.util.library_calls import check, ffi, lib
 
 HEADER_SIZE: int = ffi.sizeof("vks_descriptor_header")
@@ -91,14 +92,11 @@ class Descriptor(Scoped):
             `data` is not bytes, or `fds` is no sequence of file descriptors.
         """
         fds = _checked_fds(fds)
-        try:
+        with on_error(lambda: fd_ops.close_all(fds)):
             if not isinstance(data, (bytes, bytearray, memoryview)):
                 raise TypeError(f"data must be bytes, not {type(data).__name__}")
             data = bytes(data)
             cls._check(data, fds)
-        except BaseException:
-            fd_ops.close_all(fds)
-            raise
         return cls(data, fds)
 
     @classmethod
@@ -253,6 +251,14 @@ def _checked_fds(fds: Any) -> tuple[int, ...]:
     except (TypeError, ValueError):
         fd_ops.close_all(fd for fd in given if isinstance(fd, int) and 0 <= fd < 2**31)
         raise
+
+
+def all_or_none(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
+    """Open all of them, or none if one fails."""
+    with contextlib.ExitStack() as undo:
+        made = [undo.enter_context(descriptor) for descriptor in descriptors]
+        undo.pop_all()
+    return made
 
 
 def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:

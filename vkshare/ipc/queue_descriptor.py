@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from vkshare.backends.base import ImageSpec
-from vkshare.ipc.descriptors import HEADER_SIZE, Descriptor, SurfaceDescriptor, spec_of
+from vkshare.ipc.descriptors import HEADER_SIZE, Descriptor, SurfaceDescriptor, all_or_none, spec_of
 from vkshare.util import fd_ops
 from vkshare.util.library_calls import ffi, lib
 
@@ -53,19 +53,15 @@ class QueueDescriptor(Descriptor):
 
     def _open_surfaces(self) -> list[SurfaceDescriptor]:
         """Return descriptors of the surfaces, in the network's order; the caller closes them."""
-        per_surface = self._body.fds_per_surface
-        found: list[SurfaceDescriptor] = []
-        try:
-            for number in range(self.surface_count):
-                start = self.queue_count + number * per_surface
-                fds = fd_ops.duplicate_all(self._unused_fds()[start : start + per_surface])
-                found.append(SurfaceDescriptor._packed(self._surface(number), fds))
-        except BaseException:
-            for descriptor in found:
-                descriptor.close()
-            raise
+        made = all_or_none(map(self._open_surface, range(self.surface_count)))
         self._used = True
-        return found
+        return made
+
+    def _open_surface(self, number: int) -> SurfaceDescriptor:
+        count = self._body.fds_per_surface
+        start = self.queue_count + number * count
+        fds = fd_ops.duplicate_all(self._unused_fds()[start : start + count])
+        return SurfaceDescriptor._packed(self._surface(number), fds)
 
     @property
     def _body(self) -> Any:
