@@ -33,13 +33,14 @@ const vks_message_form *vks_fence_form(void);
 
 /* Copies as much of a device's name as fits, in whole characters of UTF-8, padded with 0. */
 void vks_descriptor_name(const char *text, char name[VKS_NAME_SIZE]);
-/* Checks magic, versions, kind and size in the first bytes of a message. *whole is its size. VKS_BAD_PAGE. */
+/* Checks magic, versions, kind and size in the first bytes of a message. *whole is its size.
+ * VKS_BAD_PAGE. */
 vks_status vks_message_check_header(const vks_message_form *form, const void *data, size_t size, uint32_t *whole);
-/* Checks all of a message of an untrusted peer, before anything is mapped (X13, X15, X16). VKS_BAD_PAGE.
- * Bytes and fds stay the caller's. */
+/* Checks all of a message of an untrusted peer, before anything is mapped (X13, X15, X16). Bytes and
+ * fds stay the caller's. VKS_BAD_PAGE. */
 vks_status vks_message_check(const vks_message_form *form, const void *data, size_t size, const int *fds, size_t n_fds);
-/* Checks the memory of a surface of the CPU backend (X16): it has the size of the rows, in whole pages. Rows are tight
- * or padded. VKS_BAD_PAGE. */
+/* Checks the memory of a surface of the CPU backend (X16): it has the size of the rows, in whole
+ * pages. Rows are tight or padded. VKS_BAD_PAGE. */
 vks_status vks_surface_check_memfd(const vks_surface_body *body);
 /* Begins a message with a body; then items and fds are added, of which negative ones are left out.
  * The fds stay the caller's. */
