@@ -93,8 +93,8 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
 
 /* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
 
-/* vkshare's Python side sends them (SurfaceDescriptor.send(), FenceDescriptor.send()), and
- * vkshare/ipc/descriptors.py packs the same bytes. A descriptor is one message over a Unix socket
+/* vkshare's Python side sends and receives the same (SurfaceDescriptor.send(), FenceDescriptor.send()).
+ * A descriptor is one message over a Unix socket
  * (SOCK_STREAM or SOCK_SEQPACKET): a header and a body, packed and little-endian, with the file
  * descriptors (SCM_RIGHTS) on the first byte. A layout change raises VKS_DESCRIPTOR_VERSION; other
  * versions are refused (K32). */

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "raster/raster.h"
 #include "shm/memory.h"
+#include "surface/message.h"
 
 /* ---- memory of the CPU backend ---- */
 
@@ -280,7 +281,7 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
     if (status || (status = vks_surface_export(surface, &out->page_fd, &out->semaphore_fd)))
         return status;
     out->body = image->body;
-    vks_descriptor_name(surface->device, out->body.name);
+    vks_descriptor_name(surface->device->name, out->body.name);
     if ((status = vks_image_export(image, &out->memory_fd)))
         vks_surface_descriptor_close(out);
     return status;
@@ -298,7 +299,7 @@ vks_status vks_fence_export_descriptor(vks_fence *fence, vks_fence_descriptor *o
         memcpy(out->body.device_uuid, engine->physical.adapter.device_uuid, VK_UUID_SIZE);
         memcpy(out->body.driver_uuid, engine->physical.adapter.driver_uuid, VK_UUID_SIZE);
     }
-    vks_descriptor_name(device, out->body.name);
+    vks_descriptor_name(device->name, out->body.name);
     return VKS_OK;
 }
 

@@ -3,6 +3,7 @@
 #define VKS_QUEUE_H
 
 #include "shm/queue_page.h"
+#include "surface/message.h"
 #include "surface/surface.h"
 
 #define VKS_MIN_SPIN_NS 50000
@@ -38,6 +39,7 @@ vks_status vks_queue_not_open_yet(const vks_queue *queue); /* the error */
 void vks_queue_adopt_pairs(vks_queue *queue);
 
 /* ---- descriptor.c ---- */
+__attribute__((visibility("default"))) const vks_message_form *vks_queue_form(void); /* Python calls it */
 void vks_queue_descriptor_clear(vks_queue_descriptor *out); /* it has no fds; those that it had are not closed */
 
 #endif

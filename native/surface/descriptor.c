@@ -1,7 +1,7 @@
-/* descriptor.c: checks descriptors of other processes, sends and opens them. It follows
- * vkshare/ipc/descriptors.py, and tests/processes/native/test_c_client.py compares the two. */
+/* descriptor.c: checks descriptors of other processes, sends and opens them. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +17,7 @@ _Static_assert(sizeof(vks_surface_body) == 112, "layout");
 _Static_assert(sizeof(vks_fence_body) == 56, "layout");
 
 #define LARGEST_MEMORY (UINT64_C(1) << 48)
+#define USAGES (VKS_USAGE_RENDER | VKS_USAGE_SAMPLE | VKS_USAGE_COPY | VKS_USAGE_STORAGE)
 
 /* ---- the body ---- */
 
@@ -37,20 +38,18 @@ static bool is_utf8(const char *text, size_t size)
     return true;
 }
 
-/* A name is cut to a number of bytes, and not within a character. */
-void vks_descriptor_name(const vks_device *device, char name[VKS_NAME_SIZE])
+void vks_descriptor_name(const char *text, char name[VKS_NAME_SIZE])
 {
-    size_t size = strlen(device->name);
+    size_t size = strnlen(text, VKS_NAME_SIZE - 1);
     memset(name, 0, VKS_NAME_SIZE);
-    memcpy(name, device->name, size);
+    memcpy(name, text, size);
     while (size && !is_utf8(name, size))
         name[--size] = 0;
 }
 
 static vks_status check_name(const char *name)
 {
-    return is_utf8(name, VKS_NAME_SIZE) ? VKS_OK
-                                        : vks_fail(VKS_BAD_PAGE, 0, "descriptor: the device's name is not UTF-8");
+    return is_utf8(name, VKS_NAME_SIZE) ? VKS_OK : vks_fail(VKS_BAD_PAGE, 0, "the device's name is not UTF-8");
 }
 
 /* Recomputes the sizes. Sides are below 2^20 and a pixel has at most 16 bytes, so nothing
@@ -60,90 +59,141 @@ static vks_status check_sizes(const vks_surface_body *b)
     uint64_t pixel = vks_format_bytes(b->format), row = b->width * pixel, needed = row * b->height;
     if (b->tiling != VKS_OPTIMAL) {
         if (b->stride < row || b->stride % pixel || b->stride > LARGEST_MEMORY)
-            return vks_fail(VKS_BAD_PAGE, 0, "descriptor: a row is %llu bytes and cannot have a stride of %llu",
+            return vks_fail(VKS_BAD_PAGE, 0, "a row is %llu bytes and cannot have a stride of %llu",
                             (unsigned long long)row, (unsigned long long)b->stride);
         if (b->height > 1 && b->stride > LARGEST_MEMORY / (b->height - 1))
             needed = UINT64_MAX;
         else
             needed = b->stride * (b->height - 1) + row;
     } else if (b->stride) {
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: optimal tiling has no stride, and it says %llu",
+        return vks_fail(VKS_BAD_PAGE, 0, "optimal tiling has no stride, and it says %llu",
                         (unsigned long long)b->stride);
     }
     if (b->memory_size > LARGEST_MEMORY || b->memory_offset > b->memory_size ||
         b->memory_size - b->memory_offset < needed)
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: %llu bytes at offset %llu do not fit a memory of %llu bytes",
+        return vks_fail(VKS_BAD_PAGE, 0, "%llu bytes at offset %llu do not fit a memory of %llu bytes",
                         (unsigned long long)needed, (unsigned long long)b->memory_offset,
                         (unsigned long long)b->memory_size);
     return VKS_OK;
 }
 
-/* A surface of the CPU backend has the size of its rows, in whole pages. Rows are tight or padded. */
-static vks_status check_memfd_sizes(const vks_surface_body *b)
+vks_status vks_surface_check_memfd(const vks_surface_body *b)
 {
     uint64_t row = b->width * (uint64_t)vks_format_bytes(b->format), page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t padded = (row + VKS_ROW_ALIGNMENT - 1) / VKS_ROW_ALIGNMENT * VKS_ROW_ALIGNMENT;
     if (b->tiling != VKS_LINEAR || b->memory_offset)
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: memory of the CPU backend is linear host memory at offset 0");
-    if (b->stride > padded)
-        return vks_fail(VKS_BAD_PAGE, 0,
-                        "descriptor: a row is %llu bytes and has a stride of %llu; allowed is at most %llu",
-                        (unsigned long long)row, (unsigned long long)b->stride, (unsigned long long)padded);
+        return vks_fail(VKS_BAD_PAGE, 0, "memory of the CPU backend is linear host memory at offset 0");
+    if (b->stride < row || b->stride > padded)
+        return vks_fail(VKS_BAD_PAGE, 0, "a row is %llu bytes and has a stride of %llu; allowed is %llu to %llu",
+                        (unsigned long long)row, (unsigned long long)b->stride, (unsigned long long)row,
+                        (unsigned long long)padded);
     uint64_t needed = (b->stride * b->height + page - 1) / page * page;
     if (b->memory_size != needed)
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: the memory has %llu bytes; %u rows of %llu need exactly %llu",
+        return vks_fail(VKS_BAD_PAGE, 0, "the memory has %llu bytes; %u rows of %llu need exactly %llu",
                         (unsigned long long)b->memory_size, b->height, (unsigned long long)b->stride,
                         (unsigned long long)needed);
     return VKS_OK;
 }
 
+static vks_status check_side(const char *what, uint32_t side)
+{
+    return side >= 1 && side <= VKS_LARGEST_SIDE
+               ? VKS_OK
+               : vks_fail(VKS_BAD_PAGE, 0, "%s is %u; allowed is 1 to %u", what, side, VKS_LARGEST_SIDE);
+}
+
 static vks_status check_body(const vks_surface_body *b)
 {
-    if (b->width < 1 || b->width > VKS_LARGEST_SIDE || b->height < 1 || b->height > VKS_LARGEST_SIDE)
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: the size is %ux%u; allowed is 1 to %u", b->width, b->height,
-                        VKS_LARGEST_SIDE);
-    if (!vks_format_bytes(b->format))
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: unknown format %u", b->format);
-    if (b->tiling > VKS_LINEAR_IN_DEVICE_MEMORY || b->usage < 1 || b->usage > 15 || b->memory_kind > VKS_MEMFD ||
-        b->dedicated > 1)
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: unknown tiling %u, usage %u, memory kind %u or dedicated flag %u",
-                        b->tiling, b->usage, b->memory_kind, b->dedicated);
-    vks_status status = check_sizes(b);
+    vks_status status = check_side("width", b->width);
+    if (status || (status = check_side("height", b->height)))
+        return status;
+    const char *unknown = !vks_format_bytes(b->format)              ? "format"
+                          : b->tiling > VKS_LINEAR_IN_DEVICE_MEMORY ? "tiling"
+                          : b->usage < 1 || b->usage > USAGES       ? "usage"
+                          : b->memory_kind > VKS_MEMFD              ? "memory kind"
+                          : b->dedicated > 1                        ? "dedicated flag"
+                                                                    : NULL;
+    if (unknown)
+        return vks_fail(VKS_BAD_PAGE, 0, "unknown %s", unknown);
+    status = check_sizes(b);
     if (!status && b->memory_kind == VKS_MEMFD)
-        status = check_memfd_sizes(b);
+        status = vks_surface_check_memfd(b);
     return status ? status : check_name(b->name);
 }
 
-/* ---- receiving and sending ---- */
+/* ---- messages ---- */
 
-const vks_message_form vks_surface_form = {
-    .kind = VKS_DESCRIPTOR_SURFACE, .most_fds = VKS_DESCRIPTOR_MAX_FDS, .body_size = sizeof(vks_surface_body)};
-const vks_message_form vks_fence_form = {
-    .kind = VKS_DESCRIPTOR_FENCE, .most_fds = VKS_DESCRIPTOR_MAX_FDS, .body_size = sizeof(vks_fence_body)};
+static vks_status check_page(int fd, vks_memfd_use use) { return vks_memfd_check(fd, "shared page", use, 0); }
 
-vks_status vks_surface_descriptor_take(const void *body, const int *fds, size_t n_fds, vks_surface_descriptor *out)
+static vks_status check_semaphores(const int *fds, size_t n_fds)
 {
-    *out = (vks_surface_descriptor){.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
-    memcpy(&out->body, body, sizeof out->body);
-    vks_status status = check_body(&out->body);
+    return n_fds && fcntl(fds[0], F_GETFD) < 0
+               ? vks_fail(VKS_BAD_PAGE, 0, "the semaphore's fd cannot be used: %s", strerror(errno))
+               : VKS_OK;
+}
+
+static vks_status check_surface(const void *body, size_t size, const int *fds, size_t n_fds)
+{
+    vks_surface_body b;
+    (void)size; /* one size is valid, and the header has it */
+    memcpy(&b, body, sizeof b);
+    vks_status status = check_body(&b);
     if (!status && n_fds != 2 && n_fds != 3)
         status = vks_fail(VKS_BAD_PAGE, 0, "a surface's descriptor carries 2 or 3 fds, and %zu came", n_fds);
-    if (status || (status = vks_memory_check(fds[0], out->body.memory_kind == VKS_MEMFD, out->body.memory_size)) ||
-        (status = vks_memfd_check(fds[1], "shared page", VKS_MEMFD_WRITE, 0)))
+    if (status || (status = vks_memory_check(fds[0], b.memory_kind == VKS_MEMFD, b.memory_size)) ||
+        (status = check_page(fds[1], VKS_MEMFD_WRITE)))
         return status;
+    return check_semaphores(fds + 2, n_fds - 2);
+}
+
+static vks_status check_fence(const void *body, size_t size, const int *fds, size_t n_fds)
+{
+    vks_fence_body b;
+    (void)size;
+    memcpy(&b, body, sizeof b);
+    vks_status status = check_name(b.name);
+    if (!status && n_fds != 1 && n_fds != 2)
+        status = vks_fail(VKS_BAD_PAGE, 0, "a fence's descriptor carries 1 or 2 fds, and %zu came", n_fds);
+    if (status || (status = check_page(fds[0], VKS_MEMFD_READ)))
+        return status;
+    return check_semaphores(fds + 1, n_fds - 1);
+}
+
+const vks_message_form *vks_surface_form(void)
+{
+    static const vks_message_form form = {.name = "SurfaceDescriptor",
+                                          .kind = VKS_DESCRIPTOR_SURFACE,
+                                          .most_fds = VKS_DESCRIPTOR_MAX_FDS,
+                                          .body_size = sizeof(vks_surface_body),
+                                          .check = check_surface};
+    return &form;
+}
+
+const vks_message_form *vks_fence_form(void)
+{
+    static const vks_message_form form = {.name = "FenceDescriptor",
+                                          .kind = VKS_DESCRIPTOR_FENCE,
+                                          .most_fds = VKS_DESCRIPTOR_MAX_FDS,
+                                          .body_size = sizeof(vks_fence_body),
+                                          .check = check_fence};
+    return &form;
+}
+
+void vks_surface_descriptor_fill(const void *body, const int *fds, size_t n_fds, vks_surface_descriptor *out)
+{
+    memcpy(&out->body, body, sizeof out->body);
     out->memory_fd = fds[0];
     out->page_fd = fds[1];
     out->semaphore_fd = n_fds == 3 ? fds[2] : -1;
-    return VKS_OK;
 }
 
 vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out)
 {
     vks_message in;
     *out = (vks_surface_descriptor){.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
-    vks_status status = vks_message_receive(sock, deadline, &vks_surface_form, &in);
-    if (!status && (status = vks_surface_descriptor_take(vks_message_part(&in, 0), in.fds, in.n_fds, out)))
-        vks_close_all(in.fds, in.n_fds);
+    vks_status status = vks_message_receive(sock, deadline, vks_surface_form(), &in);
+    if (!status)
+        vks_surface_descriptor_fill(vks_message_part(&in, 0), in.fds, in.n_fds, out);
     return status;
 }
 
@@ -151,18 +201,10 @@ vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_desc
 {
     vks_message in;
     *out = (vks_fence_descriptor){.page_fd = -1, .semaphore_fd = -1};
-    vks_status status = vks_message_receive(sock, deadline, &vks_fence_form, &in);
+    vks_status status = vks_message_receive(sock, deadline, vks_fence_form(), &in);
     if (status)
         return status;
     memcpy(&out->body, vks_message_part(&in, 0), sizeof out->body);
-    if ((status = check_name(out->body.name)) == VKS_OK && in.n_fds != 1 && in.n_fds != 2)
-        status = vks_fail(VKS_BAD_PAGE, 0, "a fence's descriptor carries 1 or 2 fds, and %zu came", in.n_fds);
-    if (!status)
-        status = vks_memfd_check(in.fds[0], "shared page", VKS_MEMFD_READ, 0);
-    if (status) {
-        vks_close_all(in.fds, in.n_fds);
-        return status;
-    }
     out->page_fd = in.fds[0];
     out->semaphore_fd = in.n_fds == 2 ? in.fds[1] : -1;
     return VKS_OK;
@@ -171,7 +213,7 @@ vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_desc
 vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *d)
 {
     vks_message out;
-    vks_message_begin(&out, &vks_surface_form, &d->body);
+    vks_message_begin(&out, vks_surface_form(), &d->body);
     vks_message_add_fds(&out, (int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
     return vks_message_send(sock, deadline, &out);
 }
@@ -179,7 +221,7 @@ vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_su
 vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *d)
 {
     vks_message out;
-    vks_message_begin(&out, &vks_fence_form, &d->body);
+    vks_message_begin(&out, vks_fence_form(), &d->body);
     vks_message_add_fds(&out, (int[]){d->page_fd, d->semaphore_fd}, 2);
     return vks_message_send(sock, deadline, &out);
 }
@@ -214,7 +256,7 @@ vks_status vks_surface_descriptor_map(const vks_surface_descriptor *d, void **pi
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "its memory belongs to a Vulkan driver: open it on a device of the same adapter, or create the "
                         "surface on the CPU backend");
-    vks_status status = check_memfd_sizes(b);
+    vks_status status = vks_surface_check_memfd(b);
     if (status || (status = vks_memory_check(d->memory_fd, true, b->memory_size)))
         return status;
     *pixels = mmap(NULL, b->memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, d->memory_fd, 0);

@@ -1,5 +1,5 @@
-/* message.c: one message over a Unix socket: a header, a body and file descriptors. Peers are untrusted.
- * It follows vkshare/ipc/transport.py, and tests/processes/native/test_c_client.py compares the two. */
+/* message.c: one message over a Unix socket: a header, a body and file descriptors. Peers are
+ * untrusted. */
 #define _GNU_SOURCE
 #include "surface/message.h"
 
@@ -107,53 +107,55 @@ static vks_status receive_exactly(int sock, uint64_t deadline, vks_message *in, 
 
 /* ---- the bytes ---- */
 
-static vks_status check_header(const vks_message *in, const vks_message_form *form)
+static vks_status check_versions(const vks_descriptor_header *h)
+{
+    if (memcmp(h->magic, VKS_DESCRIPTOR_MAGIC, sizeof h->magic) != 0)
+        return vks_fail(VKS_BAD_PAGE, 0, "this is not a descriptor of vkshare");
+    bool is_ours = h->version == VKS_DESCRIPTOR_VERSION;
+    if (!is_ours || h->page_version != VKS_LAYOUT_VERSION)
+        return vks_fail(VKS_BAD_PAGE, 0,
+                        "the sender's %s have layout version %u, this vkshare's have %u: run the same version of "
+                        "vkshare on both sides",
+                        is_ours ? "shared pages" : "descriptors", is_ours ? h->page_version : h->version,
+                        is_ours ? VKS_LAYOUT_VERSION : VKS_DESCRIPTOR_VERSION);
+    return VKS_OK;
+}
+
+vks_status vks_message_check_header(const vks_message_form *form, const void *data, size_t size, uint32_t *whole)
 {
     vks_descriptor_header h;
-    if (in->size < sizeof h)
-        return vks_fail(VKS_BAD_PAGE, 0, "a descriptor has at least %zu bytes; %zu came", sizeof h, in->size);
-    memcpy(&h, in->data, sizeof h);
-    if (memcmp(h.magic, VKS_DESCRIPTOR_MAGIC, sizeof h.magic) != 0)
-        return vks_fail(VKS_BAD_PAGE, 0, "this is not a descriptor of vkshare");
-    if (h.version != VKS_DESCRIPTOR_VERSION)
-        return vks_fail(VKS_BAD_PAGE, 0,
-                        "the sender's descriptors have layout version %u, this vkshare's have %u: run the same version "
-                        "of vkshare on both sides",
-                        h.version, VKS_DESCRIPTOR_VERSION);
-    if (h.page_version != VKS_LAYOUT_VERSION)
-        return vks_fail(
-            VKS_BAD_PAGE, 0,
-            "the sender's shared pages have layout version %u, this vkshare's have %u: run the same version "
-            "of vkshare on both sides",
-            h.page_version, VKS_LAYOUT_VERSION);
+    if (size < sizeof h)
+        return vks_fail(VKS_BAD_PAGE, 0, "a descriptor has at least %zu bytes; %zu came", sizeof h, size);
+    memcpy(&h, data, sizeof h);
+    vks_status status = check_versions(&h);
+    if (status)
+        return status;
     if (h.kind != form->kind)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor's kind is %u, expected is %u", h.kind, form->kind);
+        return vks_fail(VKS_BAD_PAGE, 0, "this is not a %s: its kind is %u, expected is %u", form->name, h.kind,
+                        form->kind);
     size_t least = sizeof h + form->body_size + form->item_size, most = least;
     if (form->most_items)
         most += (form->most_items - 1) * form->item_size;
     if (h.size < least || h.size > most || (form->item_size && (h.size - least) % form->item_size))
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor says %u bytes; expected are %zu%s", h.size, least,
+        return vks_fail(VKS_BAD_PAGE, 0, "%s says %u bytes; expected are %zu%s", form->name, h.size, least,
                         most > least ? " or more" : "");
+    *whole = h.size;
     return VKS_OK;
 }
 
-static size_t declared_size(const vks_message *in)
+vks_status vks_message_check(const vks_message_form *form, const void *data, size_t size, const int *fds, size_t n_fds)
 {
     vks_descriptor_header h;
-    memcpy(&h, in->data, sizeof h);
-    return h.size;
-}
-
-/* Checks that the whole message and as many fds as it declares have arrived. */
-static vks_status check_whole(const vks_message *in)
-{
-    vks_descriptor_header h;
-    memcpy(&h, in->data, sizeof h);
-    if (in->size != h.size)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor says %u bytes and has %zu", h.size, in->size);
-    if (in->n_fds != h.n_fds)
-        return vks_fail(VKS_BAD_PAGE, 0, "the descriptor says it carries %u fds, and %zu came", h.n_fds, in->n_fds);
-    return VKS_OK;
+    uint32_t whole;
+    vks_status status = vks_message_check_header(form, data, size, &whole);
+    if (status)
+        return status;
+    if (size != whole)
+        return vks_fail(VKS_BAD_PAGE, 0, "%s says %u bytes and has %zu", form->name, whole, size);
+    memcpy(&h, data, sizeof h);
+    if (n_fds != h.n_fds)
+        return vks_fail(VKS_BAD_PAGE, 0, "%s says it carries %u fds, and %zu came", form->name, h.n_fds, n_fds);
+    return form->check((const unsigned char *)data + sizeof h, size - sizeof h, fds, n_fds);
 }
 
 /* ---- a message ---- */
@@ -169,16 +171,15 @@ vks_status vks_message_receive(int sock, uint64_t deadline, const vks_message_fo
         return status;
     getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &type_size);
     if (type == SOCK_STREAM) { /* other messages may follow, so read no more than the header declares */
+        uint32_t whole;
         status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header));
-        if (!status && !(status = check_header(in, form)))
-            status = receive_exactly(sock, deadline, in, declared_size(in));
+        if (!status && !(status = vks_message_check_header(form, in->data, in->size, &whole)))
+            status = receive_exactly(sock, deadline, in, whole);
     } else {
         status = receive_some(sock, deadline, in, VKS_LARGEST_MESSAGE);
-        if (!status)
-            status = check_header(in, form);
     }
     if (!status)
-        status = check_whole(in);
+        status = vks_message_check(form, in->data, in->size, in->fds, in->n_fds);
     if (status == VKS_TIMEOUT && in->size)
         status = vks_fail(VKS_BAD_PAGE, 0, "the descriptor stopped after %zu bytes", in->size);
     if (status == VKS_INTERRUPTED && in->size)
@@ -251,15 +252,20 @@ void vks_message_add_fds(vks_message *out, const int *fds, size_t n)
             out->fds[out->n_fds++] = fds[i];
 }
 
-vks_status vks_message_send(int sock, uint64_t deadline, vks_message *out)
+void vks_message_complete(vks_message *out)
 {
-    size_t sent = 0;
-    vks_status status = check_peer(sock);
     vks_descriptor_header header;
     memcpy(&header, out->data, sizeof header);
     header.size = (uint32_t)out->size;
     header.n_fds = (uint32_t)out->n_fds;
     memcpy(out->data, &header, sizeof header);
+}
+
+vks_status vks_message_send(int sock, uint64_t deadline, vks_message *out)
+{
+    size_t sent = 0;
+    vks_status status = check_peer(sock);
+    vks_message_complete(out);
     while (!status && sent < out->size)
         status = send_some(sock, deadline, out, &sent);
     return status && sent ? vks_fail(VKS_BAD_PAGE, vks_last_error()->code,

@@ -1,4 +1,5 @@
-/* message.h: one message with a descriptor and its fds, over a Unix socket. Internal. */
+/* message.h: one message with a descriptor and its fds: its bytes, and a Unix socket that carries
+ * it. Internal. Python has sockets of its own (vkshare/ipc/transport.py) and the bytes from here. */
 #ifndef VKS_MESSAGE_H
 #define VKS_MESSAGE_H
 
@@ -10,10 +11,12 @@
 
 /* The form of a kind of descriptor: a body, and then 1 to `most_items` items (0: none). */
 typedef struct vks_message_form {
+    const char *name; /* of the class in Python */
     uint32_t kind, most_items, most_fds;
     size_t body_size, item_size;
+    /* Checks body, items and fds after the header, of which the number is right. VKS_BAD_PAGE. */
+    vks_status (*check)(const void *body, size_t size, const int *fds, size_t n_fds);
 } vks_message_form;
-extern const vks_message_form vks_surface_form, vks_fence_form;
 
 typedef struct vks_message {
     unsigned char data[VKS_LARGEST_MESSAGE]; /* header, body, items */
@@ -22,14 +25,36 @@ typedef struct vks_message {
     size_t n_fds, most_fds;
 } vks_message;
 
-/* Receives one message with a valid header and fd count. On success the caller owns the fds. */
-vks_status vks_message_receive(int sock, uint64_t deadline, const vks_message_form *form, vks_message *in);
+/* Python calls these functions: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
+const vks_message_form *vks_surface_form(void);
+const vks_message_form *vks_fence_form(void);
+
+/* Copies as much of a device's name as fits, in whole characters of UTF-8, padded with 0. */
+void vks_descriptor_name(const char *text, char name[VKS_NAME_SIZE]);
+/* Checks magic, versions, kind and size in the first bytes of a message. *whole is its size.
+ * VKS_BAD_PAGE. */
+vks_status vks_message_check_header(const vks_message_form *form, const void *data, size_t size, uint32_t *whole);
+/* Checks all of a message of an untrusted peer, before anything is mapped (X13, X15, X16). Bytes and
+ * fds stay the caller's. VKS_BAD_PAGE. */
+vks_status vks_message_check(const vks_message_form *form, const void *data, size_t size, const int *fds, size_t n_fds);
+/* Checks the memory of a surface of the CPU backend (X16): it has the size of the rows, in whole
+ * pages. Rows are tight or padded. VKS_BAD_PAGE. */
+vks_status vks_surface_check_memfd(const vks_surface_body *body);
 /* Begins a message with a body; then items and fds are added, of which negative ones are left out.
  * The fds stay the caller's. */
 void vks_message_begin(vks_message *out, const vks_message_form *form, const void *body);
 void vks_message_add_item(vks_message *out, const void *item, size_t size);
 void vks_message_add_fds(vks_message *out, const int *fds, size_t n);
-/* Completes the header and sends the message. */
+/* Writes the size and the number of fds into the header. */
+void vks_message_complete(vks_message *out);
+
+#pragma GCC visibility pop
+
+/* Receives one message, checked in full. On success the caller owns the fds. */
+vks_status vks_message_receive(int sock, uint64_t deadline, const vks_message_form *form, vks_message *in);
+/* Completes the message and sends it. */
 vks_status vks_message_send(int sock, uint64_t deadline, vks_message *out);
 /* The body, or an item that begins `offset` bytes after the header. */
 static inline const void *vks_message_part(const vks_message *in, size_t offset)

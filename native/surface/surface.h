@@ -109,9 +109,8 @@ void vks_surface_ref_object(void *surface);
 void vks_surface_unref_object(void *surface);
 
 /* ---- descriptor.c ---- */
-void vks_descriptor_name(const vks_device *device, char name[VKS_NAME_SIZE]); /* a device's name as UTF-8 */
-/* Checks a body and its fds, which *out owns on success, and the caller otherwise. */
-vks_status vks_surface_descriptor_take(const void *body, const int *fds, size_t n_fds, vks_surface_descriptor *out);
+/* Fills *out, which then owns the fds, with a message that was checked. */
+void vks_surface_descriptor_fill(const void *body, const int *fds, size_t n_fds, vks_surface_descriptor *out);
 
 /* ---- close.c ---- */
 void vks_surface_lost(vks_child *child); /* of vks_child_class */

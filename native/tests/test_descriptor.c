@@ -1,5 +1,4 @@
-/* Descriptors received in C: valid ones open, others are refused, and no fd leaks.
- * tests/processes/native/test_c_client.py compares the results with Python's. */
+/* Descriptors received in C: valid ones open, others are refused, and no fd leaks. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shm/memory.h"
 #include "shm/page.h"
 #include "peers/peers.h"
 #include "os/watcher.h"
@@ -175,4 +176,23 @@ void vks_bridge_leave(vks_bridge_end *end)
     vks_display_unref(end->display);
     munmap(end->page, PAGE_SIZE);
     free(end);
+}
+
+/* ---- the descriptor ---- */
+
+static vks_status check_descriptor(const void *body, size_t size, const int *fds, size_t n_fds)
+{
+    (void)body, (void)size;
+    return n_fds == 1 ? vks_memfd_check(fds[0], "shared page", VKS_MEMFD_WRITE, 0)
+                      : vks_fail(VKS_BAD_PAGE, 0, "a bridge's descriptor carries 1 fd, and %zu came", n_fds);
+}
+
+const vks_message_form *vks_vsync_form(void)
+{
+    static const vks_message_form form = {.name = "VsyncDescriptor",
+                                          .kind = 4, /* after those of vks_descriptor_kind */
+                                          .most_fds = VKS_DESCRIPTOR_MAX_FDS,
+                                          .body_size = sizeof(vks_vsync_body),
+                                          .check = check_descriptor};
+    return &form;
 }

@@ -9,6 +9,7 @@
 #ifndef VKS_BRIDGE_H
 #define VKS_BRIDGE_H
 
+#include "surface/message.h"
 #include "vsync/display.h"
 
 /* Python calls functions of this header: native/vkshare.map.in. */
@@ -30,6 +31,11 @@ void vks_bridge_destroy(vks_bridge *bridge); /* closes */
 vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out);
 /* Removes the source from its display, and frees the end. */
 void vks_bridge_leave(vks_bridge_end *end);
+/* The descriptor of a bridge: flags, and the page's fd. */
+typedef struct vks_vsync_body {
+    uint32_t flags; /* 0 */
+} vks_vsync_body;
+const vks_message_form *vks_vsync_form(void);
 
 #pragma GCC visibility pop
 

@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from vkshare.backends.base import ImageSpec, MemoryHandle
-from vkshare.errors import DescriptorError
-from vkshare.util import fd_ops
+from vkshare.util import shared_memory
+from vkshare.util.library_calls import check, ffi, lib
 
-ROW_ALIGNMENT = 64  # bytes: a cache line, and what the widest vector load wants; VKS_ROW_ALIGNMENT of vkshare.h
+ROW_ALIGNMENT: int = lib.VKS_ROW_ALIGNMENT  # bytes: a cache line, and what the widest vector load wants
 # Python 3.13 and later can map without keeping a duplicate of the fd for mmap.resize().
 _NO_DUPLICATE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
@@ -19,10 +19,10 @@ def layout(spec: ImageSpec) -> tuple[int, int]:
     """(stride, size) in bytes of a linear image in memory of the CPU backend: padded rows, whole pages."""
     row = spec.width * spec.format.bytes_per_pixel
     stride = -(-row // ROW_ALIGNMENT) * ROW_ALIGNMENT
-    return stride, _whole_pages(stride * spec.height)
+    return stride, -(-stride * spec.height // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def check(spec: ImageSpec, memory: MemoryHandle) -> None:
+def _check(spec: ImageSpec, memory: MemoryHandle) -> None:
     """Rule X16 for memory of the CPU backend: its size is what its rows need, in whole pages.
 
     Raises
@@ -30,24 +30,16 @@ def check(spec: ImageSpec, memory: MemoryHandle) -> None:
     DescriptorError
         The size, the stride or the offset is another one. Rows may be tight.
     """
-    widest, _ = layout(spec)
-    if spec.tiling != "linear" or spec.in_device_memory or memory.offset:
-        raise DescriptorError("descriptor: memory of the CPU backend is linear host memory at offset 0")
-    row = spec.width * spec.format.bytes_per_pixel
-    if not row <= memory.stride <= widest:
-        raise DescriptorError(
-            f"descriptor: a row is {row} bytes and has a stride of {memory.stride}; allowed is {row} to {widest}"
-        )
-    needed = _whole_pages(memory.stride * spec.height)
-    if memory.size != needed:
-        raise DescriptorError(
-            f"descriptor: the memory has {memory.size} bytes; {spec.height} rows of {memory.stride} need exactly "
-            f"{needed}"
-        )
-
-
-def _whole_pages(size: int) -> int:
-    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    fields = {
+        "width": spec.width,
+        "height": spec.height,
+        "format": spec.format.code,
+        "tiling": lib.VKS_LINEAR if spec.tiling == "linear" and not spec.in_device_memory else lib.VKS_OPTIMAL,
+        "memory_size": memory.size,
+        "memory_offset": memory.offset,
+        "stride": memory.stride,
+    }
+    check(lib.vks_surface_check_memfd(ffi.new("vks_surface_body *", fields)), "descriptor")
 
 
 def map_pages(fd: int, size: int, *, writable: bool = True) -> mmap.mmap:
@@ -58,6 +50,6 @@ def map_pages(fd: int, size: int, *, writable: bool = True) -> mmap.mmap:
 
 def open_pages(spec: ImageSpec, memory: MemoryHandle) -> mmap.mmap:
     """Another party's memory, mapped after every check. The fd stays the caller's. DescriptorError."""
-    check(spec, memory)
-    fd_ops.check_memory(memory.fd, memory.kind, memory.size)
+    _check(spec, memory)
+    shared_memory.memory_check(memory.fd, is_memfd=memory.kind == "memfd", size=memory.size)
     return map_pages(memory.fd, memory.size)

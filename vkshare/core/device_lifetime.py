@@ -15,7 +15,7 @@ from vkshare.core.deletion_queue import DeletionQueue
 from vkshare.core.device_core import DeviceCore
 from vkshare.core.surface import Surface
 from vkshare.errors import InvalidCallError
-from vkshare.util.closing import Scoped, destructor, warn_and_close
+from vkshare.util.closing import Scoped, destructor, on_error, warn_and_close
 
 if TYPE_CHECKING:
     import asyncio
@@ -118,11 +118,8 @@ class DeviceLifetime(DeviceCore, Scoped):
     @classmethod
     def _start(cls, backend: Backend, name: str, **options: int) -> Self:
         """Make a device of a backend that was just opened. Closes the backend on an error."""
-        try:
+        with on_error(backend.close):
             device = cls(backend, name=name, **options)
-        except BaseException:
-            backend.close()
-            raise
         _adapter.note_opened(backend.adapter)
         _log.info("opened %r", device)
         return device

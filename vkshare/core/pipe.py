@@ -14,6 +14,7 @@ from vkshare.core.queue_ends import Consumer, Producer, QueueFrame, QueueStatist
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments
+from vkshare.util.closing import on_error
 from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -109,12 +110,8 @@ def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: flo
     if descriptor.queue_count != 2:
         raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
     there, back = _open_all(device, descriptor)
-    try:
+    with on_error(back.close), on_error(there.close):
         return Receiver(there, back, device, _patience)
-    except BaseException:
-        there.close()
-        back.close()
-        raise
 
 
 class _PipeEnd(Closable):

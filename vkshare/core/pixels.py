@@ -12,6 +12,7 @@ import numpy as np
 from vkshare import _native
 from vkshare.core.deletion_queue import MappedMemory
 from vkshare.errors import AcquireTimeout, ClosedError, NotOwnerError
+from vkshare.util.closing import on_error
 from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -124,10 +125,7 @@ def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tup
     device._reap()  # frees the staging surfaces of earlier calls, so that a loop of reads holds one
     stage = device._backend.stage(nbytes, image, upload=upload)
     commands = _native.CommandList(device)
-    try:
+    with on_error(stage.destroy):
         commands._set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
-    except BaseException:
-        stage.destroy()
-        raise
     device._compiled.add(commands)
     return stage, commands

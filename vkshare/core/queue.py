@@ -21,6 +21,7 @@ from vkshare.errors import ClosedError, DescriptorError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments, fd_ops, pages
+from vkshare.util.closing import on_error
 from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class SurfaceQueue(Closable):
 
     def _begin(self, device: Device, page: int) -> None:
         """Takes the page over; close() works from then on."""
-        try:
+        with on_error(lambda: os.close(page)):
             info = pages.queue_page_read(page)
             self._count, self._size, self._single = info.count, info.metadata_size, info.single_threaded
             self._lock = OwnLock(self)
@@ -143,9 +144,6 @@ class SurfaceQueue(Closable):
             status = os.fstat(page)
             self._file = status.st_dev, status.st_ino  # which queue it is: this process may have opened it twice
             self._page = page
-        except BaseException:
-            os.close(page)
-            raise
         self._network.enter(self)
         device._queues.add(self)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vkshare.core.device import Device
 from vkshare.core.queue_ends import Producer
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.ipc.descriptors import SurfaceDescriptor, all_or_none
 from vkshare.util.closing import common_deadline
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Network:
         with self.lock:
             for device, surfaces in self._handles.items():
                 if not device.is_closed:
-                    return _all_of(surface._exported() for surface in surfaces)
+                    return all_or_none(surface._exported() for surface in surfaces)
         raise ClosedError("every device of this process that had the queue's surfaces was closed")
 
     def way_back(self, device: Device, queue: SurfaceQueue) -> Producer:
@@ -149,16 +149,3 @@ class Network:
 
 _networks: weakref.WeakValueDictionary[tuple[int, int], Network] = weakref.WeakValueDictionary()
 _networks_lock = threading.Lock()
-
-
-def _all_of(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
-    """Open all surfaces, or none if one fails."""
-    made: list[SurfaceDescriptor] = []
-    try:
-        for descriptor in descriptors:
-            made.append(descriptor)
-    except BaseException:
-        for descriptor in made:
-            descriptor.close()
-        raise
-    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from vkshare.core.keyed_mutex import KeyedMutex
 from vkshare.core.surface_core import SurfaceCore
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
-from vkshare.util import closing
-from vkshare.util.closing import destructor
+from vkshare.util import closing, fd_ops
+from vkshare.util.closing import destructor, on_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -286,13 +285,10 @@ class Surface(Closable, SurfaceCore):
         self._open_image()
         device = self.device
         linear = _linear_like(device, self._spec)
-        try:
+        with on_error(linear.close):
             linear.acquire(0)
             device.submit(device.record().copy(self, linear))
             linear.release(0)
-        except BaseException:
-            linear.close()
-            raise
         return linear
 
     def export(self) -> SurfaceDescriptor:
@@ -325,13 +321,8 @@ class Surface(Closable, SurfaceCore):
         with self.device._active_call(), self.device._lock:  # close() frees the memory once it had this lock
             image = self._open_image()
             page, semaphore = self._export()
-            try:
+            with on_error(lambda: fd_ops.close_all((page, semaphore))):
                 memory = image.export()
-            except BaseException:
-                os.close(page)
-                if semaphore >= 0:
-                    os.close(semaphore)
-                raise
         return SurfaceDescriptor._made(self._spec, memory, page, semaphore, name=self.device.name)
 
     def statistics(self) -> SurfaceStatistics:

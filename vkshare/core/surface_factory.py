@@ -12,6 +12,8 @@ from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.util import fd_ops
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -44,13 +46,8 @@ def open_surface(device: Device, descriptor: SurfaceDescriptor, *, discard: bool
     memory_fd, page, semaphore = descriptor._open_fds()
     memory = descriptor._memory(memory_fd)
     semaphore = usable_semaphore(device, semaphore, memory.device_uuid, memory.driver_uuid)
-    try:
+    with on_error(lambda: fd_ops.close_all((page, semaphore))):
         image = device._backend.open_image(descriptor.spec, memory)
-    except BaseException:
-        os.close(page)
-        if semaphore >= 0:
-            os.close(semaphore)
-        raise
     return adopt_image(device, image, page=page, semaphore=semaphore, discard=discard)
 
 
@@ -68,11 +65,8 @@ def adopt_image(
     Takes ownership of the image (but not of an alias's) and the fds, also on an error.
     """
     shared_image = SharedImage(image, None if alias_of is None else alias_of._shared_image)
-    try:
+    with on_error(shared_image.destroy):
         surface = Surface(device, shared_image, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
-    except BaseException:
-        shared_image.destroy()
-        raise
     with device._lock:
         device._surfaces.add(surface)
     return surface

@@ -1,60 +1,47 @@
 """Descriptors with which another device or process can open a surface or a fence: plain data and file descriptors.
 
-The data is a fixed little-endian struct with a layout version; the fds follow in a fixed order. Peers are
-untrusted: everything that can be checked is checked when a descriptor arrives, before anything is mapped or imported.
+The C library has their layouts (native/vkshare_ipc.h), packs them, and checks what untrusted peers sent before anything
+is mapped or imported (native/surface/message.h).
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
-import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import _native, formats
-from vkshare.backends import host_memory
+from vkshare import formats
 from vkshare.backends.base import ImageSpec, MemoryHandle
-from vkshare.errors import ClosedError, DescriptorError
+from vkshare.errors import ClosedError
 from vkshare.ipc import fd_broker, transport
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import Scoped, destructor
+from vkshare.util.closing import Scoped, destructor, on_error
+from vkshare.util.library_calls import check, ffi, lib
 
-VERSION = 1
-_MAGIC = b"vkshare\0"
-_NAME_SIZE = 24
+HEADER_SIZE: int = ffi.sizeof("vks_descriptor_header")
 
-# magic, kind, descriptor version, page layout version, size of all of it in bytes, number of fds
-HEADER = struct.Struct("<8sIIIII")
-# width, height, format code, tiling, usage bits, memory kind, dedicated | size, offset, stride | UUIDs | damage
-# rectangle (x, y, width, height; all zero: everything) | sender's device name
-SURFACE_BODY = struct.Struct(f"<III BBBB QQQ 16s16s IIII {_NAME_SIZE}s")
-_FENCE = struct.Struct(f"<16s16s{_NAME_SIZE}s")
-
-_TILINGS = (("linear", False), ("optimal", False), ("linear", True))  # tiling, in_device_memory: vkshare.h's numbers
+# By the numbers of vkshare_ipc.h:
+_TILINGS = (("linear", False), ("optimal", False), ("linear", True))  # tiling, in_device_memory
 _MEMORY_KINDS = ("opaque_fd", "memfd")
 USAGES = ("render", "sample", "copy", "storage")  # bit 0, 1, 2, 3
-_LARGEST_SIDE = 1 << 20
-_LARGEST_MEMORY = 1 << 48
 
 
-def spec_of(body: bytes) -> ImageSpec:
-    """The image's fields of a SURFACE_BODY."""
-    width, height, code, tiling, usage, *_ = SURFACE_BODY.unpack(body)
-    words = frozenset(word for bit, word in enumerate(USAGES) if usage & 1 << bit)
-    name, in_device_memory = _TILINGS[tiling]
-    return ImageSpec(width, height, formats.from_code(code), name, words, in_device_memory)
+def spec_of(body: Any) -> ImageSpec:
+    """The image's fields of a vks_surface_body."""
+    words = frozenset(word for bit, word in enumerate(USAGES) if body.usage & 1 << bit)
+    tiling, in_device_memory = _TILINGS[body.tiling]
+    return ImageSpec(body.width, body.height, formats.from_code(body.format), tiling, words, in_device_memory)
 
 
 class Descriptor(Scoped):
     """Base of the descriptors. Owns its fds until close(). Opening or sending it leaves it usable; not thread-safe."""
 
-    _kind: ClassVar[int]
-    _body: ClassVar[struct.Struct]
-    _most_fds: ClassVar[int] = transport.MAX_FDS
+    _form: ClassVar[Any]  # its vks_message_form: the layout, and the checks of what a peer sent
 
-    def __init__(self, fields: bytes, fds: Sequence[int]) -> None:
-        self._fields = fields
+    def __init__(self, data: bytes, fds: Sequence[int]) -> None:
+        self._data = data
         self._fds: tuple[int, ...] = tuple(fds)
         self._closing: list[int] = []  # fds that close() has not come to yet
         self._closed = False
@@ -64,9 +51,21 @@ class Descriptor(Scoped):
 
     def to_bytes(self) -> bytes:
         """Returns the struct that travels beside the fds."""
-        size = HEADER.size + len(self._fields)
-        header = HEADER.pack(_MAGIC, self._kind, VERSION, _native.LAYOUT_VERSION, size, len(self._fds))
-        return header + self._fields
+        return self._data
+
+    @classmethod
+    def _packed(cls, body: Any, fds: Sequence[int], items: bytes = b"") -> Self:
+        """By an exporter: takes over the fds, of which -1 is none."""
+        message = ffi.new("vks_message *")
+        lib.vks_message_begin(message, cls._form, body)
+        lib.vks_message_add_item(message, items, len(items))
+        lib.vks_message_add_fds(message, fds, len(fds))
+        lib.vks_message_complete(message)
+        return cls(ffi.buffer(message.data, message.size)[:], [fd for fd in fds if fd >= 0])
+
+    def _part(self, kind: str, offset: int = 0) -> Any:
+        """The body, or what begins `offset` bytes after it does, as a structure such as vks_fence_body."""
+        return ffi.from_buffer(f"{kind} *", memoryview(self._data)[HEADER_SIZE + offset :])
 
     @classmethod
     def from_bytes(cls, data: bytes, fds: Sequence[int]) -> Self:
@@ -93,47 +92,26 @@ class Descriptor(Scoped):
             `data` is not bytes, or `fds` is no sequence of file descriptors.
         """
         fds = _checked_fds(fds)
-        try:
+        with on_error(lambda: fd_ops.close_all(fds)):
             if not isinstance(data, (bytes, bytearray, memoryview)):
                 raise TypeError(f"data must be bytes, not {type(data).__name__}")
-            fields = cls._check_header(bytes(data), len(fds))
-        except BaseException:
-            fd_ops.close_all(fds)
-            raise
-        return cls(fields, fds)._checked()
+            data = bytes(data)
+            cls._check(data, fds)
+        return cls(data, fds)
 
     @classmethod
     def _taken_from(cls, owner: Any, data: bytes) -> Self:
         """As from_bytes(), of `owner.fds`, a list. An interruption leaves them the owner's, or the descriptor's."""
-        descriptor = cls(cls._check_header(data, len(owner.fds)), ())
+        cls._check(data, owner.fds)
+        descriptor = cls(data, ())
         fds = tuple(owner.fds)
         descriptor._fds = fds  # no signal is heard until the owner has none
         owner.fds = []
-        return descriptor._checked()
-
-    def _checked(self) -> Self:
-        """It is closed where its check raises."""
-        try:
-            self._check()
-        except BaseException:
-            self.close()
-            raise
-        return self
+        return descriptor
 
     @classmethod
-    def _check_header(cls, data: bytes, n_fds: int) -> bytes:
-        check_header(data)
-        _, kind, _, _, size, told_fds = HEADER.unpack_from(data)
-        if kind != cls._kind:
-            raise DescriptorError(f"this is not a {cls.__name__}: its kind is {kind}, expected is {cls._kind}")
-        if size not in cls._sizes() or len(data) != size:
-            raise DescriptorError(f"{cls.__name__} says {size} bytes and has {len(data)}; {cls._expected()}")
-        if told_fds != n_fds:
-            raise DescriptorError(f"{cls.__name__} says it carries {told_fds} fds, and {n_fds} came")
-        return data[HEADER.size :]
-
-    def _check(self) -> None:
-        raise NotImplementedError
+    def _check(cls, data: bytes, fds: Sequence[int]) -> None:
+        check(lib.vks_message_check(cls._form, data, len(data), fds, len(fds)), "descriptor")
 
     def _unused_fds(self) -> tuple[int, ...]:
         if self._closed:
@@ -150,13 +128,13 @@ class Descriptor(Scoped):
         return fds
 
     def _give_away(self) -> tuple[bytes, tuple[int, ...]]:
-        """Its fields and fds, which are the caller's from now on; it is closed."""
+        """Its bytes and fds, which are the caller's from now on; it is closed."""
         fds, self._closed = self._unused_fds(), True
-        return self._fields, fds
+        return self._data, fds
 
     def duplicate(self) -> Self:
         """Returns another one of the same, with fds of its own, to be closed by itself."""
-        return type(self)(self._fields, self._duplicates())
+        return type(self)(self._data, self._duplicates())
 
     # ---- to another process --------------------------------------------------------------------------------------
 
@@ -214,29 +192,17 @@ class Descriptor(Scoped):
         TimeoutError
             Nothing came within `timeout` seconds.
         """
-        with transport.Receiver(sock, cls._most_fds) as receiver:
-            data, fds = receiver.message(HEADER.size, cls._total_size, timeout)
+        with transport.Receiver(sock, cls._form.most_fds) as receiver:
+            data, fds = receiver.message(HEADER_SIZE, cls._total_size, timeout)
             descriptor = cls.from_bytes(data, fds)
             receiver.keep(descriptor)
         return descriptor
 
     @classmethod
     def _total_size(cls, header: bytes) -> int:
-        check_header(header)
-        size = int(HEADER.unpack(header)[4])
-        if size not in cls._sizes():
-            raise DescriptorError(f"{cls.__name__} says it has {size} bytes; {cls._expected()}")
-        return size
-
-    @classmethod
-    def _sizes(cls) -> range:
-        """Return the allowed sizes of the whole struct, in bytes."""
-        return range(HEADER.size + cls._body.size, HEADER.size + cls._body.size + 1)
-
-    @classmethod
-    def _expected(cls) -> str:
-        sizes = cls._sizes()
-        return f"expected are {sizes[0]}" if len(sizes) == 1 else f"expected are {sizes[0]} to {sizes[-1]}"
+        size = ffi.new("uint32_t *")
+        check(lib.vks_message_check_header(cls._form, header, len(header), size), "descriptor")
+        return int(size[0])
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Its fds wait here until the pickle is opened, once, by a process of the same user (fd_broker.py)."""
@@ -274,25 +240,6 @@ class Descriptor(Scoped):
             self.close()
 
 
-def check_header(data: bytes) -> None:
-    """Magic and versions, the same for every kind. DescriptorError names both versions (rule K32)."""
-    if len(data) < HEADER.size:
-        raise DescriptorError(f"a descriptor has at least {HEADER.size} bytes; {len(data)} came")
-    magic, _, version, page_version, _, _ = HEADER.unpack_from(data)
-    if magic != _MAGIC:
-        raise DescriptorError(f"this is not a descriptor of vkshare: it starts with {magic!r}")
-    if version != VERSION:
-        raise DescriptorError(
-            f"the sender's descriptors have layout version {version}, this vkshare's have {VERSION}: "
-            "run the same version of vkshare on both sides"
-        )
-    if page_version != _native.LAYOUT_VERSION:
-        raise DescriptorError(
-            f"the sender's shared pages have layout version {page_version}, this vkshare's have "
-            f"{_native.LAYOUT_VERSION}: run the same version of vkshare on both sides"
-        )
-
-
 def _checked_fds(fds: Any) -> tuple[int, ...]:
     """`fds` as a tuple of ints. If one is none, the others are closed."""
     try:
@@ -306,8 +253,16 @@ def _checked_fds(fds: Any) -> tuple[int, ...]:
         raise
 
 
+def all_or_none(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
+    """Open all of them, or none if one fails."""
+    with contextlib.ExitStack() as undo:
+        made = [undo.enter_context(descriptor) for descriptor in descriptors]
+        undo.pop_all()
+    return made
+
+
 def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:
-    return cls.from_bytes(data, fd_broker.fetch(shared, cls._most_fds))
+    return cls.from_bytes(data, fd_broker.fetch(shared, cls._form.most_fds))
 
 
 class SurfaceDescriptor(Descriptor):
@@ -317,47 +272,52 @@ class SurfaceDescriptor(Descriptor):
     the driver can export semaphores, its timeline (one fd).
     """
 
-    _kind = 1
-    _body = SURFACE_BODY
+    _form = lib.vks_surface_form()
 
     @classmethod
     def _made(cls, spec: ImageSpec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
         """By an exporter: takes over memory.fd, `page` and `semaphore` (-1: none)."""
-        usage = sum(1 << bit for bit, word in enumerate(USAGES) if word in spec.usage)
-        fields = SURFACE_BODY.pack(
-            spec.width,
-            spec.height,
-            spec.format.code,
-            _TILINGS.index((spec.tiling, spec.in_device_memory)),
-            usage,
-            _MEMORY_KINDS.index(memory.kind),
-            memory.dedicated,
-            memory.size,
-            memory.offset,
-            memory.stride,
-            memory.device_uuid,
-            memory.driver_uuid,
-            *(0, 0, 0, 0),
-            _pack_name(name),
-        )
-        return cls(fields, [memory.fd, page] + ([semaphore] if semaphore >= 0 else []))
+        fields = {
+            "width": spec.width,
+            "height": spec.height,
+            "format": spec.format.code,
+            "tiling": _TILINGS.index((spec.tiling, spec.in_device_memory)),
+            "usage": sum(1 << bit for bit, word in enumerate(USAGES) if word in spec.usage),
+            "memory_kind": _MEMORY_KINDS.index(memory.kind),
+            "dedicated": memory.dedicated,
+            "memory_size": memory.size,
+            "memory_offset": memory.offset,
+            "stride": memory.stride,
+            "device_uuid": memory.device_uuid,
+            "driver_uuid": memory.driver_uuid,
+        }
+        body = ffi.new("vks_surface_body *", fields)
+        lib.vks_descriptor_name(name.encode(), body.name)
+        return cls._packed(body, [memory.fd, page, semaphore])
 
     @property
     def spec(self) -> ImageSpec:
         """Size, format, tiling and usage."""
-        return spec_of(self._fields)
+        return spec_of(self._part("vks_surface_body"))
 
     @property
     def name(self) -> str:
         """The exporting device's name."""
-        return _unpack_name(SURFACE_BODY.unpack(self._fields)[-1])
+        return _name_of(self._part("vks_surface_body"))
 
     def _memory(self, fd: int) -> MemoryHandle:
         """The memory's facts with `fd` as its fd."""
-        _, _, _, _, _, kind, dedicated, size, offset, stride, device_uuid, driver_uuid, *_ = SURFACE_BODY.unpack(
-            self._fields
+        body = self._part("vks_surface_body")
+        return MemoryHandle(
+            _MEMORY_KINDS[body.memory_kind],
+            fd,
+            body.memory_size,
+            body.memory_offset,
+            body.stride,
+            bool(body.dedicated),
+            bytes(body.device_uuid),
+            bytes(body.driver_uuid),
         )
-        return MemoryHandle(_MEMORY_KINDS[kind], fd, size, offset, stride, bool(dedicated), device_uuid, driver_uuid)
 
     @property
     def memory_fd(self) -> int:
@@ -369,30 +329,6 @@ class SurfaceDescriptor(Descriptor):
         fds = self._duplicates()
         return (fds[0], fds[1], fds[2] if len(fds) == 3 else -1)
 
-    def _check(self) -> None:
-        width, height, code, tiling, usage, kind, dedicated, *rest = SURFACE_BODY.unpack(self._fields)
-        for what, value, high in (("width", width, _LARGEST_SIDE), ("height", height, _LARGEST_SIDE)):
-            if not 1 <= value <= high:
-                raise DescriptorError(f"descriptor: {what} is {value}; allowed is 1 to {high}")
-        for what, value, count in (
-            ("format", code - 1, len(formats.FORMATS)),
-            ("tiling", tiling, len(_TILINGS)),
-            ("usage", usage - 1, (1 << len(USAGES)) - 1),
-            ("memory kind", kind, len(_MEMORY_KINDS)),
-            ("dedicated flag", dedicated, 2),
-        ):
-            if not 0 <= value < count:
-                raise DescriptorError(f"descriptor: unknown {what}")
-        _check_memory(self.spec, self._memory(-1))
-        _unpack_name(rest[-1])
-        if len(self._fds) not in (2, 3):
-            raise DescriptorError(f"a surface's descriptor carries 2 or 3 fds, and {len(self._fds)} came")
-        memory_fd, page, *semaphores = self._fds
-        fd_ops.check_memory(memory_fd, _MEMORY_KINDS[kind], rest[0])
-        fd_ops.check_page(page, writable=True)
-        for semaphore in semaphores:
-            fd_ops.check_open("semaphore", semaphore)
-
     def __repr__(self) -> str:
         spec = self.spec
         state = " closed" if self._closed else ""
@@ -402,69 +338,35 @@ class SurfaceDescriptor(Descriptor):
 class FenceDescriptor(Descriptor):
     """A fence on its way to another device or process: ``device.open_fence(descriptor)`` follows it there."""
 
-    _kind = 2
-    _body = _FENCE
+    _form = lib.vks_fence_form()
 
     @classmethod
     def _made(cls, page: int, semaphore: int, device_uuid: bytes, driver_uuid: bytes, *, name: str) -> Self:
         """By an exporter: takes over `page` and `semaphore` (-1: none)."""
-        fields = _FENCE.pack(device_uuid, driver_uuid, _pack_name(name))
-        return cls(fields, [page] + ([semaphore] if semaphore >= 0 else []))
+        body = ffi.new("vks_fence_body *", {"device_uuid": device_uuid, "driver_uuid": driver_uuid})
+        lib.vks_descriptor_name(name.encode(), body.name)
+        return cls._packed(body, [page, semaphore])
 
     @property
     def uuids(self) -> tuple[bytes, bytes]:
         """Device and driver UUID: the semaphore opens only where both are equal."""
-        device_uuid, driver_uuid, _ = _FENCE.unpack(self._fields)
-        return device_uuid, driver_uuid
+        body = self._part("vks_fence_body")
+        return bytes(body.device_uuid), bytes(body.driver_uuid)
 
     @property
     def name(self) -> str:
         """The exporting device's name."""
-        return _unpack_name(_FENCE.unpack(self._fields)[-1])
+        return _name_of(self._part("vks_fence_body"))
 
     def _open_fds(self) -> tuple[int, int]:
         """Duplicates, the caller's: page, semaphore or -1."""
         fds = self._duplicates()
         return (fds[0], fds[1] if len(fds) == 2 else -1)
 
-    def _check(self) -> None:
-        _unpack_name(_FENCE.unpack(self._fields)[-1])
-        if len(self._fds) not in (1, 2):
-            raise DescriptorError(f"a fence's descriptor carries 1 or 2 fds, and {len(self._fds)} came")
-        fd_ops.check_page(self._fds[0], writable=False)
-        for semaphore in self._fds[1:]:
-            fd_ops.check_open("semaphore", semaphore)
-
     def __repr__(self) -> str:
         return f"<vkshare.FenceDescriptor{' closed' if self._closed else ''}>"
 
 
-def _check_memory(spec: ImageSpec, memory: MemoryHandle) -> None:
-    """Recomputes the sizes from format and extent (Python's integers do not overflow)."""
-    row = spec.width * spec.format.bytes_per_pixel
-    if spec.tiling == "linear":
-        if memory.stride < row or memory.stride % spec.format.bytes_per_pixel or memory.stride > _LARGEST_MEMORY:
-            raise DescriptorError(f"descriptor: a row is {row} bytes and cannot have a stride of {memory.stride}")
-        needed = memory.stride * (spec.height - 1) + row
-    else:
-        if memory.stride:
-            raise DescriptorError(f"descriptor: optimal tiling has no stride, and it says {memory.stride}")
-        needed = row * spec.height
-    if memory.size > _LARGEST_MEMORY or memory.offset > memory.size or memory.size - memory.offset < needed:
-        raise DescriptorError(
-            f"descriptor: {needed} bytes at offset {memory.offset} do not fit a memory of {memory.size} bytes"
-        )
-    if memory.kind == "memfd":
-        host_memory.check(spec, memory)
-
-
-def _pack_name(name: str) -> bytes:
-    """At most _NAME_SIZE - 1 bytes of UTF-8, not cut within a character."""
-    return name.encode()[: _NAME_SIZE - 1].decode(errors="ignore").encode()
-
-
-def _unpack_name(raw: bytes) -> str:
-    try:
-        return raw.rstrip(b"\0").decode()
-    except UnicodeDecodeError:
-        raise DescriptorError("descriptor: the device's name is not UTF-8") from None
+def _name_of(body: Any) -> str:
+    name: bytes = ffi.string(body.name)
+    return name.decode()

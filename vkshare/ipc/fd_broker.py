@@ -26,6 +26,7 @@ from pathlib import Path
 from vkshare.errors import DescriptorError, InvalidCallError
 from vkshare.ipc import sockets, transport
 from vkshare.util import fd_ops
+from vkshare.util.closing import on_error
 
 LIFETIME = 300.0  # seconds after which the fds of a pickle are closed
 _REQUEST_TIMEOUT = 1.0  # seconds within which a connection must send its token
@@ -63,11 +64,8 @@ class _Listener:
                 _remove_stale(folder)
                 return _listening(path), path
         self._made = Path(tempfile.mkdtemp(prefix="vkshare-"))
-        try:
+        with on_error(self._remove_folder):
             return _listening(self._made / name), self._made / name
-        except BaseException:
-            self._remove_folder()
-            raise
 
     def unlink(self) -> None:
         """Remove the socket's path, so that no process can connect any more."""
@@ -87,12 +85,9 @@ class _Listener:
 
 def _listening(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
+    with on_error(sock.close):
         sockets.listen(sock, path, 128)
         sock.setblocking(False)
-    except BaseException:
-        sock.close()
-        raise
     return sock
 
 
@@ -133,11 +128,8 @@ class FdBroker:
 
     def _open(self) -> None:
         listener = _Listener()
-        try:
+        with on_error(listener.close):
             threading.Thread(target=self._serve, args=(listener,), name="vkshare-fds", daemon=True).start()
-        except BaseException:
-            listener.close()
-            raise
         self.listener = listener
 
     def _make_room(self, n_fds: int) -> None:

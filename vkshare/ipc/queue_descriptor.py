@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import struct
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
-from vkshare import _native
 from vkshare.backends.base import ImageSpec
-from vkshare.errors import DescriptorError
-from vkshare.ipc.descriptors import HEADER, SURFACE_BODY, Descriptor, SurfaceDescriptor, spec_of
+from vkshare.ipc.descriptors import HEADER_SIZE, Descriptor, SurfaceDescriptor, all_or_none, spec_of
 from vkshare.util import fd_ops
-
-_QUEUE = struct.Struct("<III")  # queues, surfaces, fds of each surface (2 or 3)
-_MOST_QUEUES = 2
+from vkshare.util.library_calls import ffi, lib
 
 
 class QueueDescriptor(Descriptor):
@@ -24,35 +18,33 @@ class QueueDescriptor(Descriptor):
     for each queue, and for each surface what a SurfaceDescriptor carries.
     """
 
-    _kind = 3
-    _body = _QUEUE
-    _most_fds = _MOST_QUEUES + 3 * _native.MAX_QUEUE_SURFACES
+    _form = lib.vks_queue_form()
 
     @classmethod
     def _made(cls, pages: Sequence[int], surfaces: Sequence[SurfaceDescriptor]) -> Self:
         """Called by an exporter. Takes ownership of `pages` and of the fds of `surfaces`."""
-        fds, fields = list(pages), b""
+        fds, items = list(pages), b""
         for surface in surfaces:
-            surface_fields, surface_fds = surface._give_away()
-            fields += surface_fields
+            data, surface_fds = surface._give_away()
+            items += data[HEADER_SIZE:]
             fds += surface_fds
         per_surface = (len(fds) - len(pages)) // max(1, len(surfaces))
-        return cls(_QUEUE.pack(len(pages), len(surfaces), per_surface) + fields, fds)
+        return cls._packed(ffi.new("vks_queue_body *", (len(pages), len(surfaces), per_surface)), fds, items)
 
     @property
     def queue_count(self) -> int:
         """Number of queues: 1; 2 for a pipe."""
-        return self._counts[0]
+        return int(self._body.n_queues)
 
     @property
     def surface_count(self) -> int:
         """The id of the queue network."""
-        return self._counts[1]
+        return int(self._body.n_surfaces)
 
     @property
     def spec(self) -> ImageSpec:
         """The size, format, tiling and usage of all surfaces."""
-        return spec_of(self._fields_of(0))
+        return spec_of(self._surface(0))
 
     def _open_pages(self) -> tuple[int, ...]:
         """Return duplicates of the queues' page fds; the caller owns them."""
@@ -61,57 +53,24 @@ class QueueDescriptor(Descriptor):
 
     def _open_surfaces(self) -> list[SurfaceDescriptor]:
         """Return descriptors of the surfaces, in the network's order; the caller closes them."""
-        _, count, per_surface = self._counts
-        found: list[SurfaceDescriptor] = []
-        try:
-            for number in range(count):
-                start = self.queue_count + number * per_surface
-                fds = fd_ops.duplicate_all(self._unused_fds()[start : start + per_surface])
-                found.append(SurfaceDescriptor(self._fields_of(number), fds))
-        except BaseException:
-            for descriptor in found:
-                descriptor.close()
-            raise
+        made = all_or_none(map(self._open_surface, range(self.surface_count)))
         self._used = True
-        return found
+        return made
+
+    def _open_surface(self, number: int) -> SurfaceDescriptor:
+        count = self._body.fds_per_surface
+        start = self.queue_count + number * count
+        fds = fd_ops.duplicate_all(self._unused_fds()[start : start + count])
+        return SurfaceDescriptor._packed(self._surface(number), fds)
 
     @property
-    def _counts(self) -> tuple[int, int, int]:
-        return _QUEUE.unpack_from(self._fields)
+    def _body(self) -> Any:
+        return self._part("vks_queue_body")
 
-    def _fields_of(self, number: int) -> bytes:
-        start = _QUEUE.size + number * SURFACE_BODY.size
-        return self._fields[start : start + SURFACE_BODY.size]
-
-    @classmethod
-    def _sizes(cls) -> range:
-        """Return the size of the whole struct in bytes."""
-        least = HEADER.size + _QUEUE.size + SURFACE_BODY.size
-        return range(least, least + _native.MAX_QUEUE_SURFACES * SURFACE_BODY.size, SURFACE_BODY.size)
-
-    def _check(self) -> None:
-        queues, count, per_surface = self._counts
-        if not 1 <= queues <= _MOST_QUEUES or not 1 <= count <= _native.MAX_QUEUE_SURFACES:
-            raise DescriptorError(
-                f"descriptor: {queues} queues over {count} surfaces; allowed are 1 to {_MOST_QUEUES} over 1 to "
-                f"{_native.MAX_QUEUE_SURFACES}"
-            )
-        if per_surface not in (2, 3) or len(self._fds) != queues + count * per_surface:
-            raise DescriptorError(
-                f"descriptor: {queues} queues, {count} surfaces with {per_surface} fds each, and {len(self._fds)} came"
-            )
-        if len(self._fields) != _QUEUE.size + count * SURFACE_BODY.size:
-            raise DescriptorError(f"descriptor: {count} surfaces, and the fields are of another number")
-        for page in self._fds[:queues]:
-            fd_ops.check_page(page, writable=True)
-        with contextlib.ExitStack() as opened:
-            surfaces = [opened.enter_context(surface) for surface in self._open_surfaces()]
-            for surface in surfaces:
-                surface._check()
-            specs = {surface.spec for surface in surfaces}
-        if len(specs) != 1:
-            raise DescriptorError("descriptor: the surfaces of a queue have one size, format and tiling; these differ")
+    def _surface(self, number: int) -> Any:
+        """The vks_surface_body of that surface."""
+        return self._part("vks_surface_body", ffi.sizeof("vks_queue_body") + number * ffi.sizeof("vks_surface_body"))
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""
-        return f"<vkshare.QueueDescriptor {self._counts[1]} surfaces{state}>"
+        return f"<vkshare.QueueDescriptor {self.surface_count} surfaces{state}>"

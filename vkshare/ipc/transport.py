@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Self
 from vkshare.errors import DescriptorError
 from vkshare.ipc import sockets
 from vkshare.util import arguments, fd_ops
+from vkshare.util.closing import on_error
+from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare.ipc.descriptors import Descriptor
 
 _MAX_MESSAGE = 65536
-MAX_FDS = 8  # in one message of a surface or a fence: more than they have
+MAX_FDS: int = lib.VKS_DESCRIPTOR_MAX_FDS  # in one message of a surface or a fence: more than they have
 _LONGEST_POLL = 2**31 - 1  # milliseconds: poll(2) takes an int
 _QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter of the fd limit where that is less
 _received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
@@ -91,11 +93,8 @@ class Receiver:
         self._fds: list[int] = []
 
     def __enter__(self) -> Self:
-        try:
+        with on_error(self._sock.close):
             self._check_peer()
-        except BaseException:
-            self._sock.close()
-            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:

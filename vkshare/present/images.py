@@ -12,6 +12,7 @@ from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
 from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.device import VulkanBackend
@@ -112,11 +113,8 @@ def open_images(device: Device, target: Target, wanted: Format | None, mode: str
         backend: VulkanBackend = device._backend  # type: ignore[assignment, unused-ignore]
         surface = _vulkan_surface(backend, target)
         if surface is not None:
-            try:
+            with on_error(surface.destroy):
                 return VulkanImages(device, surface, wanted, mode, fences)
-            except BaseException:
-                surface.destroy()
-                raise
     if fences:
         raise UnsupportedError(
             "present_fences=True", "this target is a ring of offscreen surfaces, which nothing presents"

@@ -1,4 +1,4 @@
-"""File descriptors from other processes: checks of their kind before anything is mapped (rule X15)."""
+"""File descriptors: duplicated and closed, all or none."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterable, Sequence
-
-from vkshare.errors import DescriptorError
-from vkshare.util import shared_memory
 
 NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)  # a later call may succeed
 _ROOM_FDS = 16
@@ -74,24 +71,3 @@ def close_unless_driver_did(duplicate: int, original: int) -> None:
     with contextlib.suppress(OSError):
         if os.path.sameopenfile(duplicate, original):
             os.close(duplicate)
-
-
-def check_open(what: str, fd: int) -> os.stat_result:
-    """DescriptorError unless `fd` is open."""
-    try:
-        return os.fstat(fd)
-    except OSError as error:
-        raise DescriptorError(f"the {what}'s fd cannot be used: {error.strerror}") from None
-
-
-def check_page(fd: int, *, writable: bool) -> None:
-    """A control page must be a memfd that cannot change its size. The C core checks the page's contents."""
-    shared_memory.memfd_check(fd, "shared page", writable=writable, size=0)
-
-
-def check_memory(fd: int, kind: str, size: int) -> None:
-    """Refuses an image's memory that is neither a sealed memfd nor a file of the allowed kind.
-
-    The latter is an fd that a driver exported ("opaque_fd").
-    """
-    shared_memory.memory_check(fd, is_memfd=kind == "memfd", size=size)

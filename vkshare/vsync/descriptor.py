@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Self
 
-from vkshare.errors import DescriptorError
 from vkshare.ipc.descriptors import Descriptor
-from vkshare.util import fd_ops
+from vkshare.util.library_calls import ffi, lib
 from vkshare.vsync.bridge_end import BridgeEnd
 from vkshare.vsync.display_core import DisplayCore
 
@@ -18,13 +16,12 @@ class VsyncDescriptor(Descriptor):
     Carries one page of shared memory (one fd).
     """
 
-    _kind = 4
-    _body = struct.Struct("<I")  # flags; 0
+    _form = lib.vks_vsync_form()
 
     @classmethod
     def _made(cls, page: int) -> Self:
         """Creates a descriptor; takes over `page`."""
-        return cls(cls._body.pack(0), [page])
+        return cls._packed(ffi.new("vks_vsync_body *"), [page])
 
     def _open_end(self, display: DisplayCore) -> BridgeEnd:
         """Has the display follow the bridge until the returned object is freed.
@@ -34,11 +31,6 @@ class VsyncDescriptor(Descriptor):
         end = BridgeEnd(display, self._unused_fds()[0])
         self._used = True
         return end
-
-    def _check(self) -> None:
-        if len(self._fds) != 1:
-            raise DescriptorError(f"a bridge's descriptor carries 1 fd, and {len(self._fds)} came")
-        fd_ops.check_page(self._fds[0], writable=True)
 
     def __repr__(self) -> str:
         return f"<vkshare.vsync.VsyncDescriptor{' closed' if self.is_closed else ''}>"

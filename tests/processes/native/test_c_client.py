@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import struct
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,8 +23,9 @@ from support.tree_paths import ROOT
 
 import vkshare as vks
 from vkshare import _native, formats
-from vkshare.errors import AbandonedError, DescriptorError
-from vkshare.ipc import descriptors, queue_descriptor
+from vkshare.errors import AbandonedError
+from vkshare.ipc import descriptors
+from vkshare.util.library_calls import lib
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
@@ -171,7 +171,7 @@ def test_a_c_program_says_why_it_cannot_draw(device: vks.Device, start: Start) -
     assert client.end() == (1, "", "descriptor: the peer closed the connection\n")
 
 
-# ---- untrusted descriptors: the same verdicts as in Python ---------------------------------------------------------
+# ---- untrusted descriptors -----------------------------------------------------------------------------------------
 
 
 def send(sock: socket.socket, data: bytes, fds: tuple[int, ...]) -> None:
@@ -189,10 +189,10 @@ def test_what_c_receives_is_what_python_packed(
         first.send(pair[0])
         second.send(pair[0])
         for _ in range(2):
-            assert receiver.receive(pair[1])[:2] == (OK, first.to_bytes()[descriptors.HEADER.size :])
+            assert receiver.receive(pair[1])[:2] == (OK, first.to_bytes()[descriptors.HEADER_SIZE :])
         status, body, _ = receiver.receive(pair[1], "fence")
         assert status == OK
-        assert body.startswith(second.to_bytes()[descriptors.HEADER.size :])
+        assert body.startswith(second.to_bytes()[descriptors.HEADER_SIZE :])
         assert receiver.receive(pair[1])[0] == TIMEOUT
         assert open_fds() == before
     pair[0].close()
@@ -200,7 +200,7 @@ def test_what_c_receives_is_what_python_packed(
 
 
 @pytest.mark.rule("I8", "X13", "X15")
-def test_ten_thousand_mutations_are_taken_or_refused_as_python_does_and_nothing_leaks(
+def test_ten_thousand_mutations_are_received_or_refused_in_c_and_nothing_leaks(
     receiver: Receiver, device: vks.Device
 ) -> None:
     with device.create_surface(24, 10).export() as descriptor:
@@ -219,12 +219,7 @@ def test_ten_thousand_mutations_are_taken_or_refused_as_python_does_and_nothing_
             with one, two:
                 send(one, bytes(mutated), given)
                 status, _, text = receiver.receive(two)
-            try:
-                vks.SurfaceDescriptor.from_bytes(bytes(mutated), [os.dup(fd) for fd in given]).close()
-                mine = OK
-            except DescriptorError:
-                mine = BAD_PAGE
-            assert status == mine, f"C says {status} ({text!r}) of {bytes(mutated).hex()} with {len(given)} fds"
+            assert status in (OK, BAD_PAGE), f"{status} ({text!r}) of {bytes(mutated).hex()} with {len(given)} fds"
             taken += status == OK
         assert taken
         assert open_fds() == before
@@ -302,49 +297,18 @@ def changed(data: bytes, offset: int, value: int) -> bytes:
 
 # ---- the header is the manual --------------------------------------------------------------------------------------
 
-_NAMES = {
-    "vks_descriptor_header": (descriptors.HEADER, ("magic", "kind", "version", "page_version", "size", "n_fds")),
-    "vks_surface_body": (
-        descriptors.SURFACE_BODY,
-        ("width", "height", "format", "tiling", "usage", "memory_kind", "dedicated", "memory_size", "memory_offset",
-         "stride", "device_uuid", "driver_uuid", "damage_x", "damage_y", "damage_width", "damage_height", "name"),
-    ),
-    "vks_queue_body": (queue_descriptor._QUEUE, ("n_queues", "n_surfaces", "fds_per_surface")),
-    "vks_fence_body": (descriptors._FENCE, ("device_uuid", "driver_uuid", "name")),
-}  # fmt: skip
-
 
 @pytest.mark.rule("I8", "K32")
-def test_the_header_tells_each_field_where_python_packs_it(tmp_path: Path) -> None:
-    fields = [(kind, name) for kind, (_, names) in _NAMES.items() for name in names]
-    lines = [f'printf("%zu %zu\\n", offsetof({kind}, {name}), sizeof((({kind} *)0)->{name}));' for kind, name in fields]
+def test_the_header_tells_the_numbers_of_pythons_words() -> None:
     numbers = {
-        "VKS_DESCRIPTOR_VERSION": descriptors.VERSION,
-        "VKS_DESCRIPTOR_SURFACE": vks.SurfaceDescriptor._kind,
-        "VKS_DESCRIPTOR_FENCE": vks.FenceDescriptor._kind,
-        "VKS_DESCRIPTOR_QUEUE": queue_descriptor.QueueDescriptor._kind,
         "VKS_LINEAR": descriptors._TILINGS.index(("linear", False)),
         "VKS_OPTIMAL": descriptors._TILINGS.index(("optimal", False)),
         "VKS_LINEAR_IN_DEVICE_MEMORY": descriptors._TILINGS.index(("linear", True)),
         "VKS_OPAQUE_FD": descriptors._MEMORY_KINDS.index("opaque_fd"),
         "VKS_MEMFD": descriptors._MEMORY_KINDS.index("memfd"),
-        "VKS_LARGEST_SIDE": descriptors._LARGEST_SIDE,
         **{f"VKS_USAGE_{name.upper()}": 1 << bit for bit, name in enumerate(descriptors.USAGES)},
     }
-    lines += [f'printf("%zu\\n", (size_t){name});' for name in numbers]
-    source = f'#include "vkshare.h"\n#include <stdio.h>\nint main(void) {{ {" ".join(lines)} return 0; }}'
-    program = c_client.compiled(tmp_path, source)
-    reported = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
-    for (kind, name), line in zip(fields, reported, strict=False):
-        form, names = _NAMES[kind]
-        parts = [part for each in re.findall(r"\d*s|\d*[BIQ]", form.format) for part in _single(each)]
-        at = names.index(name)
-        assert line == f"{struct.calcsize('<' + ''.join(parts[:at]))} {struct.calcsize('<' + parts[at])}", name
-    assert reported[len(fields) :] == [str(number) for number in numbers.values()]
+    assert {name: getattr(lib, name) for name in numbers} == numbers
     header = (ROOT / "native" / "vkshare_ipc.h").read_text()
     for each in formats.FORMATS.values():
         assert re.search(rf"\b{each.code} {each.name}\b", header)
-
-
-def _single(part: str) -> list[str]:
-    return [part] if part.endswith("s") else [part[-1]] * int(part[:-1] or 1)

@@ -25,6 +25,7 @@ import vkshare as vks
 from vkshare import _native
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.ipc import descriptors, transport
+from vkshare.util.library_calls import lib
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
@@ -68,7 +69,7 @@ def duplicates(fds: tuple[int, ...]) -> list[int]:
 
 # ---- untrusted peers ------------------------------------------------------------------------------------------------
 
-HEADER = descriptors.HEADER
+HEADER_SIZE = descriptors.HEADER_SIZE
 
 
 def damaged(data: bytes, offset: int, form: str, value: object) -> bytes:
@@ -77,7 +78,7 @@ def damaged(data: bytes, offset: int, form: str, value: object) -> bytes:
     return bytes(changed)
 
 
-B = HEADER.size  # where the surface's fields begin
+B = HEADER_SIZE  # where the surface's fields begin
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_a_forged_field_is_refused_before_anything_is_mapped(
 @pytest.mark.rule("K32")
 @pytest.mark.parametrize(
     ("offset", "what", "ours"),
-    [(12, "descriptors", descriptors.VERSION), (16, "shared pages", _native.LAYOUT_VERSION)],
+    [(12, "descriptors", lib.VKS_DESCRIPTOR_VERSION), (16, "shared pages", _native.LAYOUT_VERSION)],
     ids=["descriptors", "pages"],
 )
 def test_another_version_is_refused_and_both_are_named(
@@ -131,7 +132,7 @@ def test_another_version_is_refused_and_both_are_named(
         vks.SurfaceDescriptor.from_bytes(damaged(data, offset, "<I", 4711), duplicates(fds))
 
 
-@pytest.mark.parametrize("length", [0, 1, HEADER.size - 1, HEADER.size, HEADER.size + 1])
+@pytest.mark.parametrize("length", [0, 1, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 1])
 def test_truncated_bytes_are_refused(packed: tuple[bytes, tuple[int, ...]], length: int) -> None:
     data, fds = packed
     with pytest.raises(DescriptorError):
@@ -601,7 +602,7 @@ def test_a_surface_that_the_backend_refuses_leaves_no_fd_behind(device: vks.Devi
     with surface.export() as descriptor:
         device.open_surface(descriptor).close()  # starts the threads that have fds of their own
         data, fds = bytearray(descriptor.to_bytes()), descriptor._fds
-        start = descriptors.HEADER.size
+        start = HEADER_SIZE
         spoils = {"cpu": (start + 14, 0), "vulkan": (start + 40, data[start + 40] ^ 1)}  # memory kind; device UUID
         at, value = spoils[device.backend]
         data[at] = value
@@ -619,7 +620,7 @@ def test_a_surface_that_the_backend_refuses_leaves_no_fd_behind(device: vks.Devi
 def test_memory_of_another_driver_is_refused_and_both_sides_are_named(device: vks.Device) -> None:
     surface = device.create_surface(16, 16)
     with surface.export() as descriptor:
-        data, start = descriptor.to_bytes(), descriptors.HEADER.size
+        data, start = descriptor.to_bytes(), HEADER_SIZE
     here = device.capabilities
     forged: list[tuple[bytes, type[Exception], list[str]]] = []
     if device.backend == "cpu":  # memory of a Vulkan driver, as its kind tells
