@@ -19,7 +19,7 @@ static const vks_message_form form = {.kind = VKS_DESCRIPTOR_QUEUE,
                                       .body_size = sizeof(vks_queue_body),
                                       .item_size = sizeof(vks_surface_body)};
 
-static vks_status check_counts(vks_status refusal, uint32_t n_queues, uint32_t n_surfaces)
+vks_status vks_queue_check_counts(vks_status refusal, uint32_t n_queues, uint32_t n_surfaces)
 {
     return n_queues < 1 || n_queues > VKS_MOST_QUEUES || n_surfaces < 1 || n_surfaces > VKS_MAX_QUEUE_SURFACES
                ? vks_fail(refusal, 0, "descriptor: %u queues over %u surfaces; allowed are 1 to %u over 1 to %u",
@@ -38,6 +38,7 @@ void vks_queue_descriptor_clear(vks_queue_descriptor *out)
 
 void vks_queue_descriptor_close(vks_queue_descriptor *d)
 {
+    VKS_NEEDS_OR(, d);
     vks_close_all(d->page_fds, VKS_MOST_QUEUES);
     for (uint32_t i = 0; i < VKS_MAX_QUEUE_SURFACES; i++)
         vks_surface_descriptor_close(&d->surfaces[i]);
@@ -48,8 +49,9 @@ void vks_queue_descriptor_close(vks_queue_descriptor *d)
 
 vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *d)
 {
+    VKS_NEEDS(d);
     vks_message out;
-    vks_status status = check_counts(VKS_BAD_VALUE, d->n_queues, d->n_surfaces);
+    vks_status status = vks_queue_check_counts(VKS_BAD_VALUE, d->n_queues, d->n_surfaces);
     if (status)
         return status;
     vks_queue_body body = {d->n_queues, d->n_surfaces, d->surfaces[0].semaphore_fd < 0 ? 2 : 3};
@@ -73,7 +75,7 @@ static bool is_alike(const vks_surface_body *one, const vks_surface_body *two)
 
 static vks_status check_message(const vks_message *in, const vks_queue_body *body)
 {
-    vks_status status = check_counts(VKS_BAD_PAGE, body->n_queues, body->n_surfaces);
+    vks_status status = vks_queue_check_counts(VKS_BAD_PAGE, body->n_queues, body->n_surfaces);
     if (status)
         return status;
     uint32_t per_surface = body->fds_per_surface;
@@ -112,6 +114,7 @@ static vks_status take(const vks_message *in, vks_queue_descriptor *out)
 
 vks_status vks_queue_descriptor_recv(int sock, uint64_t deadline, vks_queue_descriptor *out)
 {
+    VKS_NEEDS(out);
     vks_message in;
     vks_queue_descriptor_clear(out);
     vks_status status = vks_message_receive(sock, deadline, &form, &in);
