@@ -261,6 +261,26 @@ static void add_swapchain(void)
         keep_vks_swapchain(swapchain);
 }
 
+static void add_fence(void)
+{
+    vks_fence *fence;
+    if (vks_fence_create(pool_vks_device[argument_chance(3) ? ADOPTED_STUB : STUB], 0, &fence) == VKS_OK)
+        keep_vks_fence(fence);
+}
+
+static void add_observer(void)
+{
+    vks_display *display = NULL;
+    vks_dispatcher *dispatcher = NULL;
+    vks_observer *observer = NULL;
+    if (vks_display_create((vks_interval){1000000, 1}, false, &display) == VKS_OK &&
+        vks_dispatcher_create(display, &dispatcher) == VKS_OK)
+        vks_observer_create(dispatcher, NULL, &observer);
+    keep_vks_observer(observer);
+    keep_vks_dispatcher(dispatcher);
+    keep_vks_display(display);
+}
+
 void arguments_refresh(void)
 {
     switch (argument_random() % 8) {
@@ -269,6 +289,12 @@ void arguments_refresh(void)
         break;
     case 1:
         add_swapchain();
+        break;
+    case 2:
+        add_fence();
+        break;
+    case 3:
+        add_observer();
         break;
     default:
         add_stub_surface();

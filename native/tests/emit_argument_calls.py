@@ -60,6 +60,7 @@ SPECIAL = {
 }
 OWNED = {"page_fd": "argument_owned_fd()", "semaphore_fd": "argument_owned_partner()"}
 COUNTS = {"n_uses", "n_slots", "capacity", "count", "n_queues"}
+ENDS = re.compile("(close|close_now|shutdown|destroy|_lost|display_unref|dispatcher_unref)$")  # are called less
 MORTAL = {"vks_device_shutdown", "vks_device_try_shutdown", "vks_device_mark_lost"}
 TAKES = {"vks_display_unref", "vks_dispatcher_unref", "vks_observer_destroy"}
 
@@ -192,9 +193,13 @@ def caller(function: Function) -> str:
 def main() -> int:
     native = Path(__file__).resolve().parents[1]
     found = [function for header in HEADERS for function in functions((native / header).read_text())]
-    table = "".join(f'    {{"{function.name}", call_{function.name}}},\n' for function in found)
+    table = "".join(
+        f'    {{"{function.name}", call_{function.name}, {str(bool(ENDS.search(function.name))).lower()}}},\n'
+        for function in found
+    )
     text = PREAMBLE + "\n".join(map(caller, found))
-    text += f"static const struct {{\n    const char *name;\n    void (*call)(void);\n}} callers[] = {{\n{table}}};\n"
+    members = "    const char *name;\n    void (*call)(void);\n    bool ends;\n"
+    text += f"static const struct {{\n{members}}} callers[] = {{\n{table}}};\n"
     Path(sys.argv[1]).write_text(text)
     return 0
 

@@ -50,7 +50,9 @@ static void call_at_random(uint64_t seed, long n)
     arguments_open(seed);
     for (long i = 0; i < n && check_failures < 20; i++) {
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
-        uint32_t which = (uint32_t)(random >> 33) % (n_callers + 4);
+        uint32_t which = (uint32_t)(random >> 33) % (n_callers + 12);
+        if (which < n_callers && callers[which].ends && !argument_chance(8))
+            continue; /* else most of the objects are closed */
         current = which < n_callers ? callers[which].name : "arguments_refresh";
         which < n_callers ? callers[which].call() : arguments_refresh();
     }
