@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -79,6 +80,17 @@ static void bad_arguments_are_refused(void)
     }
 }
 
+static void a_refusal_names_the_argument(void)
+{
+    vks_device *device = NULL;
+    CHECK(vks_device_create(NULL, &device) == VKS_BAD_VALUE && strstr(vks_last_error()->text, " info,"), "%s",
+          vks_last_error()->text);
+    CHECK(vks_device_create(&(vks_device_info){0}, NULL) == VKS_BAD_VALUE && strstr(vks_last_error()->text, " out,"),
+          "%s", vks_last_error()->text);
+    CHECK(vks_submission_wait(NULL, NULL, 0) == VKS_BAD_VALUE && strstr(vks_last_error()->text, " device,"), "%s",
+          vks_last_error()->text);
+}
+
 int main(void)
 {
     setenv("VK_DRIVER_FILES", "/nonexistent", 1); /* the library's own devices are tested on real drivers */
@@ -89,5 +101,6 @@ int main(void)
     signal(SIGSEGV, report);
 #endif
     RUN(bad_arguments_are_refused);
+    RUN(a_refusal_names_the_argument);
     return check_result();
 }
