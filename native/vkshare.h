@@ -21,6 +21,11 @@
  *    sleep; vks_set_interrupt_interval() bounds how long such a signal stays unseen.
  *  - Objects are reference counted (vks_X_ref, vks_X_unref). Close and the last unref are separate:
  *    close ends the object's activity, the last unref frees its memory.
+ *  - A pointer may be NULL where a comment says so, an array where its count is 0, and a callback with
+ *    its `user`. Else a function that returns vks_status returns VKS_BAD_VALUE, and the text names
+ *    the argument; other functions do nothing and return 0, false or NULL, vks_event_queue_fd() -1 and
+ *    vks_X_is_closed() true. Closed objects, objects of another device and numbers out of range are
+ *    refused too. A pointer to anything else cannot be checked.
  *  - A function that fails stores the details in the calling thread's vks_error (vks_last_error()).
  *  - After fork() every inherited object returns VKS_FORKED and is left untouched.
  */

@@ -26,6 +26,7 @@ NO_TESTS_COLLECTED = 5  # pytest's exit status
 C_BUILDS = {"tsan": "thread", "asan": "address,undefined", "plain": ""}  # the longest first
 C_BUILDS_OF_TEST = ("plain",)
 KILLS = {False: "1000", True: "10000"}  # in native/tests/test_kills.c, by whether this is `make test-full`
+ARGUMENT_CALLS = {False: "50000", True: "1000000"}  # in native/tests/test_arguments.c, the latter under ASAN (C8)
 OLDEST_CMAKE = "3.22.6"  # CMakeLists.txt's cmake_minimum_required, of which PyPI has this release
 
 
@@ -173,6 +174,7 @@ def _ctest_job(build: str, full: bool) -> Job:
     job.environment |= venv_path() | {
         "ASAN_OPTIONS": "detect_stack_use_after_return=1",
         "TSAN_OPTIONS": "second_deadlock_stack=1",
+        "VKS_ARGUMENT_CALLS": os.environ.get("VKS_ARGUMENT_CALLS", ARGUMENT_CALLS[full and build == "asan"]),
         "VKS_KILLS": os.environ.get("VKS_KILLS", KILLS[full]),
     }
     run = ["ctest", "--test-dir", str(folder), "-j2", "--no-tests=error", "--output-on-failure"]

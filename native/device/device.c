@@ -29,10 +29,15 @@ vks_status vks_device_new(const vks_device_info *info, vks_device **out)
     return VKS_OK;
 }
 
-void vks_device_ref(vks_device *device) { atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed); }
+void vks_device_ref(vks_device *device)
+{
+    VKS_NEEDS_OR(, device);
+    atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
+}
 
 void vks_device_unref(vks_device *device)
 {
+    VKS_NEEDS_OR(, device);
     if (atomic_fetch_sub(&device->references, 1) != 1)
         return;
     if (device->gone && device->shut_down != VKS_SHUTDOWN_DONE && device->process == vks_process)
@@ -46,10 +51,15 @@ void vks_device_unref(vks_device *device)
     free(device);
 }
 
-vks_status vks_device_state(const vks_device *device) { return vks_device_check(device); }
+vks_status vks_device_state(const vks_device *device)
+{
+    VKS_NEEDS(device);
+    return vks_device_check(device);
+}
 
 uint64_t vks_device_submitted(vks_device *device)
 {
+    VKS_NEEDS_OR(0, device);
     if (device->process != vks_process)
         return device->submitted;
     pthread_mutex_lock(&device->lock); /* a batch may complete before its serial is counted */
@@ -60,6 +70,7 @@ uint64_t vks_device_submitted(vks_device *device)
 
 uint64_t vks_device_completed(vks_device *device)
 {
+    VKS_NEEDS_OR(0, device);
     if (device->process != vks_process || !vks_device_enter(device))
         return device->submitted;
     uint64_t done = device->backend->completed(device);
@@ -69,6 +80,7 @@ uint64_t vks_device_completed(vks_device *device)
 
 void vks_device_count_copy(vks_device *device, uint64_t bytes)
 {
+    VKS_NEEDS_OR(, device);
     if (device->process != vks_process)
         return;
     pthread_mutex_lock(&device->lock);
@@ -86,6 +98,7 @@ static uint64_t count(const vks_child *child)
 
 void vks_device_get_statistics(vks_device *device, vks_device_statistics *out)
 {
+    VKS_NEEDS_OR(, device, out);
     memset(out, 0, sizeof *out);
     if (device->process != vks_process)
         return;
@@ -296,6 +309,7 @@ void vks_device_lose(vks_device *device)
 
 void vks_device_mark_lost(vks_device *device)
 {
+    VKS_NEEDS_OR(, device);
     if (vks_device_check(device))
         return;
     pthread_mutex_lock(&device->lock);
@@ -305,6 +319,7 @@ void vks_device_mark_lost(vks_device *device)
 
 bool vks_device_leaks(const vks_device *device)
 {
+    VKS_NEEDS_OR(false, device);
     return device->process == vks_process &&
            (device->leaks || (device->shut_down == VKS_SHUTDOWN_BEGUN && device->gone) ||
             (device->shut_down == VKS_SHUTDOWN_DONE && device->swapchain_leaked));
@@ -314,6 +329,7 @@ bool vks_device_leaks(const vks_device *device)
 
 void vks_commands_ref(vks_commands *commands)
 {
+    VKS_NEEDS_OR(, commands);
     atomic_fetch_add_explicit(&commands->references, 1, memory_order_relaxed);
 }
 
@@ -327,6 +343,7 @@ static void add_unused(vks_device *device, vks_commands *commands)
 /* Takes no lock, because held operations drop their references under device->lock. */
 void vks_commands_unref(vks_commands *commands)
 {
+    VKS_NEEDS_OR(, commands);
     if (atomic_fetch_sub(&commands->references, 1) != 1)
         return;
     if (commands->retire && commands->device->process == vks_process)
@@ -337,6 +354,7 @@ void vks_commands_unref(vks_commands *commands)
 
 size_t vks_device_reap(vks_device *device, bool all)
 {
+    VKS_NEEDS_OR(0, device);
     if (device->process != vks_process || !atomic_load_explicit(&device->unused, memory_order_relaxed) ||
         vks_device_leaks(device))
         return 0;

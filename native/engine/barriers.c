@@ -149,6 +149,7 @@ vks_status vks_image_start(vks_surface_image *image)
 vks_status vks_surface_cmd_acquire(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
                                    VkPipelineStageFlags2 stages, VkAccessFlags2 access)
 {
+    VKS_NEEDS(surface, commands);
     vks_surface_image *image;
     vks_status status = vks_surface_vulkan_image(surface, &image);
     if (status)
@@ -163,6 +164,7 @@ vks_status vks_surface_cmd_acquire(vks_surface *surface, VkCommandBuffer command
 vks_status vks_surface_cmd_release(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
                                    VkPipelineStageFlags2 stages, VkAccessFlags2 access)
 {
+    VKS_NEEDS(surface, commands);
     vks_surface_image *image;
     vks_status status = vks_surface_vulkan_image(surface, &image);
     if (status)

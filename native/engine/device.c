@@ -151,6 +151,7 @@ static vks_engine *new_engine(vks_status *status)
 
 vks_status vks_device_open_vulkan(const vks_open_info *info, vks_device **out)
 {
+    VKS_NEEDS(info, out);
     vks_platform_init();
     vks_status status;
     vks_engine *engine = new_engine(&status);
@@ -241,6 +242,7 @@ static vks_status adopt(vks_engine *engine, const vks_adopt_info *info)
 
 vks_status vks_device_adopt_vulkan(const vks_adopt_info *info, vks_device **out)
 {
+    VKS_NEEDS(info, out);
     vks_platform_init();
     vks_status status;
     vks_engine *engine = new_engine(&status);
@@ -269,6 +271,7 @@ vks_status vks_engine_of(const vks_device *device, vks_engine **out)
 
 vks_status vks_device_get_vulkan(vks_device *device, vks_vulkan_device *out)
 {
+    VKS_NEEDS(device, out);
     vks_engine *engine;
     vks_status status = vks_engine_of(device, &engine);
     if (status)

@@ -145,6 +145,9 @@ static vks_status list(const vks_instance *instance, vks_physical **out, uint32_
 
 vks_status vks_adapters(vks_adapter *out, uint32_t capacity, uint32_t *count)
 {
+    VKS_NEEDS(count);
+    if (capacity)
+        VKS_NEEDS(out);
     vks_instance instance;
     vks_physical *found;
     *count = 0;

@@ -152,6 +152,7 @@ uint32_t vks_physical_memory_type(const vks_physical *physical, uint32_t allowed
 vks_status vks_vulkan_requirements(PFN_vkGetInstanceProcAddr get, VkInstance handle, VkPhysicalDevice physical_device,
                                    vks_requirements *out)
 {
+    VKS_NEEDS(handle, physical_device, out);
     vks_instance instance;
     vks_physical physical;
     vks_status status = vks_instance_load(get, handle, &instance);

@@ -9,12 +9,11 @@
 vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, vks_surface *const *surfaces,
                                        uint32_t count, vks_queue_descriptor *out)
 {
-    vks_status status = VKS_OK;
+    VKS_NEEDS(page_fds, surfaces, out);
+    vks_status status;
     vks_queue_descriptor_clear(out);
-    if (n_queues < 1 || n_queues > sizeof out->page_fds / sizeof *out->page_fds || count < 1 ||
-        count > VKS_MAX_QUEUE_SURFACES)
-        return vks_fail(VKS_BAD_VALUE, 0, "%u queues over %u surfaces; allowed are 1 or 2 over 1 to %u", n_queues,
-                        count, VKS_MAX_QUEUE_SURFACES);
+    if ((status = vks_queue_check_counts(VKS_BAD_VALUE, n_queues, count)))
+        return status;
     for (uint32_t i = 0; i < n_queues && !status; i++)
         status = vks_duplicate_fd(page_fds[i], "the queue's page", &out->page_fds[i]);
     for (uint32_t i = 0; i < count && !status; i++)
@@ -31,9 +30,10 @@ vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, v
 /* The queues are over one network with as many surfaces as the descriptor has. */
 static vks_status read_network(const vks_queue_descriptor *descriptor, uint64_t *network)
 {
-    for (uint32_t i = 0; i < descriptor->n_queues; i++) {
+    vks_status status = vks_queue_check_counts(VKS_BAD_PAGE, descriptor->n_queues, descriptor->n_surfaces);
+    for (uint32_t i = 0; i < descriptor->n_queues && !status; i++) {
         vks_queue_info info;
-        vks_status status = vks_queue_page_read(descriptor->page_fds[i], &info);
+        status = vks_queue_page_read(descriptor->page_fds[i], &info);
         if (status)
             return status;
         if (i && info.network != *network)
@@ -43,11 +43,12 @@ static vks_status read_network(const vks_queue_descriptor *descriptor, uint64_t 
                             descriptor->n_surfaces, info.count);
         *network = info.network;
     }
-    return VKS_OK;
+    return status;
 }
 
 vks_status vks_queue_open_surfaces(vks_device *device, const vks_queue_descriptor *descriptor, vks_surface **surfaces)
 {
+    VKS_NEEDS(device, descriptor, surfaces);
     uint64_t network = 0;
     uint32_t opened = 0;
     vks_status status = read_network(descriptor, &network);

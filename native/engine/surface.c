@@ -180,6 +180,7 @@ static vks_status open_image(vks_device *device, const vks_surface_descriptor *d
 /* Both are calls of the driver, for which a shutdown waits. */
 vks_status vks_surface_create_image(vks_device *device, const vks_image_info *info, vks_surface **out)
 {
+    VKS_NEEDS(device, info, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
@@ -192,6 +193,7 @@ vks_status vks_surface_create_image(vks_device *device, const vks_image_info *in
 
 vks_status vks_surface_open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out)
 {
+    VKS_NEEDS(device, descriptor, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
@@ -226,6 +228,7 @@ vks_status vks_surface_vulkan_image(const vks_surface *surface, vks_surface_imag
 
 vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out)
 {
+    VKS_NEEDS(surface, out);
     vks_surface_image *image;
     vks_status status = vks_surface_vulkan_image(surface, &image);
     if (status)
@@ -242,6 +245,7 @@ vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out)
 
 vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *stride)
 {
+    VKS_NEEDS(surface, pixels, stride);
     vks_surface_image *image;
     vks_status status = image_of(surface, &image);
     if (status)
@@ -257,6 +261,7 @@ vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *strid
 vks_status vks_surface_submit_info(vks_surface *surface, uint64_t deadline, VkSemaphoreSubmitInfo *wait,
                                    VkSemaphoreSubmitInfo *signal)
 {
+    VKS_NEEDS(surface, wait, signal);
     vks_semaphore_point before, after;
     vks_status status = vks_surface_sync(surface, deadline, &before, &after);
     if (status)
@@ -274,6 +279,7 @@ vks_status vks_surface_submit_info(vks_surface *surface, uint64_t deadline, VkSe
 
 vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descriptor *out)
 {
+    VKS_NEEDS(surface, out);
     vks_surface_image *image;
     memset(out, 0, sizeof *out);
     out->memory_fd = out->page_fd = out->semaphore_fd = -1;
@@ -289,6 +295,7 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
 
 vks_status vks_fence_export_descriptor(vks_fence *fence, vks_fence_descriptor *out)
 {
+    VKS_NEEDS(fence, out);
     vks_device *device = vks_fence_device(fence);
     memset(out, 0, sizeof *out);
     vks_status status = vks_fence_export(fence, &out->page_fd, &out->semaphore_fd);
@@ -314,6 +321,7 @@ static bool can_import(const vks_device *device, const vks_fence_body *body)
 
 vks_status vks_fence_open_descriptor(vks_device *device, const vks_fence_descriptor *descriptor, vks_fence **out)
 {
+    VKS_NEEDS(device, descriptor, out);
     int page = vks_dup(descriptor->page_fd), semaphore = -1, code = errno;
     bool wanted = descriptor->semaphore_fd >= 0 && can_import(device, &descriptor->body);
     if (page >= 0 && (!wanted || (semaphore = vks_dup(descriptor->semaphore_fd)) >= 0))

@@ -110,6 +110,7 @@ static vks_status try_signal(const side *ours, const side *theirs)
 
 vks_status vks_vulkan_try_timelines(PFN_vkGetInstanceProcAddr get, VkInstance handle, VkPhysicalDevice physical_device)
 {
+    VKS_NEEDS(handle, physical_device);
     vks_instance instance;
     vks_physical physical;
     side ours = {0}, theirs = {0};

@@ -116,6 +116,7 @@ static vks_status choose_usage(const window *w, vks_present_info *out)
 
 vks_status vks_swapchain_open(vks_device *device, const vks_window_info *info, vks_swapchain **out)
 {
+    VKS_NEEDS(device, info, out);
     vks_engine *engine;
     vks_status status = vks_engine_of(device, &engine);
     if (status)

@@ -83,6 +83,7 @@ static void finish_external(vks_fence *fence)
 
 void vks_fence_close(vks_fence *fence)
 {
+    VKS_NEEDS_OR(, fence);
     vks_device *device = fence->device;
     if (fence->process != vks_process)
         return;

@@ -76,6 +76,7 @@ static vks_status make_private_page(vks_fence *fence, uint64_t initial)
 
 vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **out)
 {
+    VKS_NEEDS(device, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
@@ -103,6 +104,7 @@ vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **ou
 
 vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence **out)
 {
+    VKS_NEEDS(device, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
@@ -144,6 +146,11 @@ static vks_status follow(vks_fence *fence, uint64_t semaphore)
 
 vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out)
 {
+    if (vks_any_null(device, out, "", "")) {
+        close(page_fd);
+        close(semaphore_fd);
+    }
+    VKS_NEEDS(device, out);
     vks_status status = vks_device_check(device);
     bool entered = !status && vks_device_enter(device);
     if (!status && !entered)
@@ -200,6 +207,7 @@ static vks_status share_page(vks_fence *fence)
 
 vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
 {
+    VKS_NEEDS(fence, page_fd, semaphore_fd);
     vks_device *device = fence->device;
     *page_fd = *semaphore_fd = -1;
     vks_status status = vks_fence_check(fence);
@@ -227,20 +235,42 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
 
 /* ---- properties ---- */
 
-void vks_fence_ref(vks_fence *fence) { atomic_fetch_add_explicit(&fence->references, 1, memory_order_relaxed); }
+void vks_fence_ref(vks_fence *fence)
+{
+    VKS_NEEDS_OR(, fence);
+    atomic_fetch_add_explicit(&fence->references, 1, memory_order_relaxed);
+}
 
 void vks_fence_unref(vks_fence *fence)
 {
+    VKS_NEEDS_OR(, fence);
     if (atomic_fetch_sub(&fence->references, 1) == 1)
         destroy_memory(fence);
 }
 
-bool vks_fence_is_closed(const vks_fence *fence) { return fence->closed; }
-bool vks_fence_is_follower(const vks_fence *fence) { return fence->follower; }
+bool vks_fence_is_closed(const vks_fence *fence)
+{
+    VKS_NEEDS_OR(true, fence);
+    return fence->closed;
+}
+bool vks_fence_is_follower(const vks_fence *fence)
+{
+    VKS_NEEDS_OR(false, fence);
+    return fence->follower;
+}
 bool vks_fence_is_native(const vks_fence *fence)
 {
+    VKS_NEEDS_OR(false, fence);
     return fence->semaphore && (fence->follower || fence->device->native_timelines);
 }
 
-uint64_t vks_fence_semaphore(const vks_fence *fence) { return fence->semaphore; }
-vks_device *vks_fence_device(const vks_fence *fence) { return fence->device; }
+uint64_t vks_fence_semaphore(const vks_fence *fence)
+{
+    VKS_NEEDS_OR(0, fence);
+    return fence->semaphore;
+}
+vks_device *vks_fence_device(const vks_fence *fence)
+{
+    VKS_NEEDS_OR(NULL, fence);
+    return fence->device;
+}

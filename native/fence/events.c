@@ -136,6 +136,7 @@ static vks_status add_event(vks_fence *fence, vks_fence_event event)
 
 vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_event_queue *event_queue, uint64_t token)
 {
+    VKS_NEEDS(fence, event_queue);
     vks_status status = vks_fence_check(fence);
     if (status)
         return status;
@@ -151,6 +152,7 @@ vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_event_queue *e
 
 vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out)
 {
+    VKS_NEEDS(fence, out);
     vks_status status = vks_fence_check(fence);
     if (status)
         return status;

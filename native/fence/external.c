@@ -77,6 +77,7 @@ static vks_status begin_wait(vks_fence *fence, uint64_t value, uint64_t *wait)
 
 vks_status vks_fence_external_wait(vks_fence *fence, uint64_t value, uint64_t deadline, uint64_t *wait)
 {
+    VKS_NEEDS(fence, wait);
     *wait = 0;
     vks_status status = check_external(fence);
     if (status || (status = vks_fence_wait_queued(fence, value, deadline)))
@@ -119,6 +120,7 @@ static vks_status begin_signal(vks_fence *fence, uint64_t value)
 
 vks_status vks_fence_external_begin(vks_fence *fence, uint64_t value, uint64_t *wait)
 {
+    VKS_NEEDS(fence, wait);
     vks_device *device = fence->device;
     *wait = 0;
     vks_status status = check_external(fence); /* first, because after fork() the lock may be held forever */
@@ -142,6 +144,7 @@ static void retract_signal(vks_fence *fence)
 
 vks_status vks_fence_external_end(vks_fence *fence, uint64_t value)
 {
+    VKS_NEEDS(fence);
     vks_device *device = fence->device;
     vks_status status = check_external(fence);
     if (status && (value || status != VKS_CLOSED)) /* close() waits for a withdrawal too */
@@ -182,6 +185,7 @@ void vks_fence_fail_external(vks_fence *fence)
 
 vks_status vks_fence_external_lost(vks_fence *fence)
 {
+    VKS_NEEDS(fence);
     vks_device *device = fence->device;
     vks_status status = check_external(fence);
     if (status)

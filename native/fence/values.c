@@ -144,6 +144,7 @@ void vks_fence_fail(vks_fence *fence)
 
 vks_status vks_fence_value(vks_fence *fence, uint64_t *out)
 {
+    VKS_NEEDS(fence, out);
     vks_status status = vks_fence_check(fence);
     if (!status)
         *out = vks_fence_current(fence);
@@ -152,6 +153,7 @@ vks_status vks_fence_value(vks_fence *fence, uint64_t *out)
 
 vks_status vks_fence_queued(vks_fence *fence, uint64_t *out)
 {
+    VKS_NEEDS(fence, out);
     vks_status status = vks_fence_check(fence);
     if (status)
         return status;
@@ -200,6 +202,7 @@ vks_status vks_fence_check_signal(vks_fence *fence, const vks_device *device, ui
 
 vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
 {
+    VKS_NEEDS(fence);
     vks_device *device = fence->device;
     uint64_t began = vks_trace_begin();
     vks_status status = vks_fence_check(fence);

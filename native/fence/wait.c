@@ -34,6 +34,7 @@ static vks_status poll_fence(vks_fence *fence, uint64_t value)
 
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value)
 {
+    VKS_NEEDS(fence);
     vks_status status = vks_fence_check(fence);
     return status ? status : poll_fence(fence, value);
 }
@@ -106,6 +107,7 @@ static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadl
 
 vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline)
 {
+    VKS_NEEDS(fence);
     vks_status status = vks_fence_check(fence);
     if (status || (status = poll_fence(fence, value)) != VKS_TIMEOUT || !deadline)
         return status;

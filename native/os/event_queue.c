@@ -24,6 +24,7 @@ struct vks_event_queue {
 
 vks_status vks_event_queue_create(vks_event_queue **out)
 {
+    VKS_NEEDS(out);
     vks_platform_init();
     vks_event_queue *event_queue = calloc(1, sizeof *event_queue);
     if (!event_queue)
@@ -40,10 +41,15 @@ vks_status vks_event_queue_create(vks_event_queue **out)
     return VKS_OK;
 }
 
-int vks_event_queue_fd(const vks_event_queue *event_queue) { return event_queue->fd; }
+int vks_event_queue_fd(const vks_event_queue *event_queue)
+{
+    VKS_NEEDS_OR(-1, event_queue);
+    return event_queue->fd;
+}
 
 void vks_event_queue_close(vks_event_queue *event_queue)
 {
+    VKS_NEEDS_OR(, event_queue);
     if (event_queue->process != vks_process)
         return;
     pthread_mutex_lock(&event_queue->lock);
@@ -53,10 +59,15 @@ void vks_event_queue_close(vks_event_queue *event_queue)
     pthread_mutex_unlock(&event_queue->lock);
 }
 
-void vks_event_queue_ref(vks_event_queue *event_queue) { atomic_fetch_add(&event_queue->references, 1); }
+void vks_event_queue_ref(vks_event_queue *event_queue)
+{
+    VKS_NEEDS_OR(, event_queue);
+    atomic_fetch_add(&event_queue->references, 1);
+}
 
 void vks_event_queue_unref(vks_event_queue *event_queue)
 {
+    VKS_NEEDS_OR(, event_queue);
     if (atomic_fetch_sub(&event_queue->references, 1) != 1)
         return;
     vks_event_queue_close(event_queue);
@@ -91,6 +102,9 @@ void vks_event_queue_push(vks_event_queue *event_queue, uint64_t token, vks_stat
 
 size_t vks_event_queue_drain(vks_event_queue *event_queue, uint64_t *tokens, vks_status *results, size_t capacity)
 {
+    VKS_NEEDS_OR(0, event_queue);
+    if (capacity)
+        VKS_NEEDS_OR(0, tokens, results);
     size_t n = 0;
     if (event_queue->process != vks_process) /* the eventfd is the parent's too: reading it would take its wake-ups */
         return 0;

@@ -44,6 +44,15 @@ vks_status vks_fail(vks_status status, int64_t code, const char *format, ...)
     return status;
 }
 
+vks_status vks_refuse_null(const char *function, const char *names, const void *const pointers[4])
+{
+    int i = 0;
+    for (; pointers[i]; i++)
+        names += strcspn(names, ",") + 2;
+    return vks_fail(VKS_BAD_VALUE, 0, "%s() needs the argument %.*s, which is NULL", function, (int)strcspn(names, ","),
+                    names);
+}
+
 #ifdef __SANITIZE_THREAD__
 char vks_tsan_cells[4096];
 #endif

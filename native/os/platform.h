@@ -12,6 +12,27 @@
 /* Fills the thread's vks_error and returns `status`. */
 vks_status vks_fail(vks_status status, int64_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- arguments ---- The public functions refuse NULL: one branch a call, however many pointers.
+ * VKS_NEEDS(a, b) returns VKS_BAD_VALUE, VKS_NEEDS_OR(result, a, b) returns `result`, which a void
+ * function leaves empty. Up to four pointers. */
+vks_status vks_refuse_null(const char *function, const char *names, const void *const pointers[4])
+    __attribute__((cold));
+static inline bool vks_any_null(const void *a, const void *b, const void *c, const void *d)
+{
+    return __builtin_expect((a == NULL) | (b == NULL) | (c == NULL) | (d == NULL), 0);
+}
+#define VKS_FOUR(a, b, c, d, ...) (a), (b), (c), (d)
+#define VKS_IF_NULL(action, ...)                                                                                       \
+    do {                                                                                                               \
+        if (vks_any_null(VKS_FOUR(__VA_ARGS__, "", "", "", "")))                                                       \
+            action;                                                                                                    \
+    } while (0)
+#define VKS_NEEDS_OR(result, ...) VKS_IF_NULL(return result, __VA_ARGS__)
+#define VKS_NEEDS(...)                                                                                                 \
+    VKS_IF_NULL(                                                                                                       \
+        return vks_refuse_null(__func__, #__VA_ARGS__, (const void *const[4]){VKS_FOUR(__VA_ARGS__, "", "", "", "")}), \
+               __VA_ARGS__)
+
 /* ---- fork ---- Every object remembers vks_process. After fork() the child has another one, so the
  * object returns VKS_FORKED (X11). */
 extern uint32_t vks_process;

@@ -154,6 +154,7 @@ static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_fram
 
 vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
+    VKS_NEEDS(s, out);
     uint64_t began = vks_trace_begin();
     vks_status status = wait_and_acquire(s, deadline, out);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, s, out, began, status));

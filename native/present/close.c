@@ -198,6 +198,7 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
 
 void vks_swapchain_close(vks_swapchain *s)
 {
+    VKS_NEEDS_OR(, s);
     while (vks_swapchain_try_close(s) == VKS_INTERRUPTED)
         ;
 }
@@ -225,6 +226,7 @@ static vks_status retarget_vulkan(vks_swapchain *s, uint64_t surface)
 
 vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
 {
+    VKS_NEEDS(s);
     vks_status status = vks_swapchain_enter_lost(s);
     if (status)
         return status;

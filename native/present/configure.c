@@ -4,6 +4,7 @@
 
 vks_status vks_swapchain_resize(vks_swapchain *s, uint32_t width, uint32_t height)
 {
+    VKS_NEEDS(s);
     vks_status status = vks_swapchain_check(s);
     if (!status)
         atomic_store(&s->wanted, (uint64_t)width << 32 | height);
@@ -12,6 +13,7 @@ vks_status vks_swapchain_resize(vks_swapchain *s, uint32_t width, uint32_t heigh
 
 vks_status vks_swapchain_set_mode(vks_swapchain *s, uint32_t present_mode)
 {
+    VKS_NEEDS(s);
     vks_status status = vks_swapchain_check(s);
     if (!status)
         atomic_store(&s->mode, present_mode);

@@ -28,6 +28,7 @@ static vks_status give_to_engine(vks_swapchain *s, vks_present_image *image)
 vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *frame, uint64_t *acquired,
                                          uint64_t *rendered)
 {
+    VKS_NEEDS(s, frame, acquired, rendered);
     vks_present_image *image = NULL;
     *acquired = *rendered = 0;
     if (!s->info.vulkan)

@@ -4,6 +4,7 @@
 
 vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
 {
+    VKS_NEEDS(s, frame);
     vks_present_image *image;
     vks_status status = vks_swapchain_check(s);
     if (status)
@@ -48,6 +49,7 @@ static vks_status outdated(void)
 
 vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
 {
+    VKS_NEEDS(s, out);
     vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
     if (status)
         return status;
@@ -113,6 +115,7 @@ static vks_status make_surface(vks_swapchain *s, const vks_frame *frame)
 
 vks_status vks_swapchain_surface(vks_swapchain *s, const vks_frame *frame, vks_surface **out)
 {
+    VKS_NEEDS(s, frame, out);
     *out = NULL;
     vks_status status = attached(s, frame, out);
     if (status || *out)

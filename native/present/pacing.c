@@ -9,6 +9,7 @@
 
 void vks_swapchain_set_pace(vks_swapchain *s, uint64_t interval)
 {
+    VKS_NEEDS_OR(, s);
     atomic_store(&s->pacing.interval, interval);
     atomic_store(&s->pacing.due, vks_now());
 }

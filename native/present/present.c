@@ -166,6 +166,7 @@ static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t dea
 
 vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
 {
+    VKS_NEEDS(s, frame);
     uint64_t began = vks_trace_begin();
     vks_status status = present(s, frame, deadline);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_PRESENT, s, frame, began, status));

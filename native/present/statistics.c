@@ -47,6 +47,7 @@ static void add_current(const vks_swapchain *s, vks_swapchain_statistics *out)
 
 void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *out)
 {
+    VKS_NEEDS_OR(, s, out);
     if (s->process != vks_process) {
         *out = (vks_swapchain_statistics){0};
         return;

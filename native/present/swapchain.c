@@ -65,10 +65,15 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
     return status;
 }
 
-void vks_swapchain_ref(vks_swapchain *s) { atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed); }
+void vks_swapchain_ref(vks_swapchain *s)
+{
+    VKS_NEEDS_OR(, s);
+    atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+}
 
 void vks_swapchain_unref(vks_swapchain *s)
 {
+    VKS_NEEDS_OR(, s);
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
     vks_swapchain_close(s);

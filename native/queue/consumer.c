@@ -109,6 +109,8 @@ static vks_status dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface
 {
     if (queue->end != VKS_CONSUMER)
         return vks_fail(VKS_BAD_CALL, 0, "this is the queue's producer");
+    if (queue->ring.metadata_size)
+        VKS_NEEDS(metadata);
     vks_status status = try_dequeue(queue, deadline != 0, surface, metadata, length);
     if (status != VKS_TIMEOUT || !deadline || queue->ring.single_threaded)
         return status;
@@ -148,6 +150,7 @@ VKS_TRACED static void trace_dequeue(const vks_queue *queue, uint32_t index, uin
 
 vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
 {
+    VKS_NEEDS(queue, surface, length);
     uint64_t began = vks_trace_begin();
     vks_status status = dequeue(queue, deadline, surface, metadata, length);
     VKS_TRACE(began, trace_dequeue(queue, *surface, began, status));
@@ -190,6 +193,7 @@ static void fire(void *owner) { notify_or_watch(owner); }
 
 vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint64_t token)
 {
+    VKS_NEEDS(queue, event_queue);
     vks_status status = vks_queue_check(queue);
     if (status)
         return status;

@@ -11,7 +11,7 @@ _Static_assert(sizeof(vks_descriptor_header) + sizeof(vks_queue_body) +
                    VKS_LARGEST_MESSAGE,
                "the largest descriptor fits a message");
 
-static vks_status check_counts(vks_status refusal, uint32_t n_queues, uint32_t n_surfaces)
+vks_status vks_queue_check_counts(vks_status refusal, uint32_t n_queues, uint32_t n_surfaces)
 {
     return n_queues < 1 || n_queues > VKS_MOST_QUEUES || n_surfaces < 1 || n_surfaces > VKS_MAX_QUEUE_SURFACES
                ? vks_fail(refusal, 0, "%u queues over %u surfaces; allowed are 1 to %u over 1 to %u", n_queues,
@@ -30,6 +30,7 @@ void vks_queue_descriptor_clear(vks_queue_descriptor *out)
 
 void vks_queue_descriptor_close(vks_queue_descriptor *d)
 {
+    VKS_NEEDS_OR(, d);
     vks_close_all(d->page_fds, VKS_MOST_QUEUES);
     for (uint32_t i = 0; i < VKS_MAX_QUEUE_SURFACES; i++)
         vks_surface_descriptor_close(&d->surfaces[i]);
@@ -40,7 +41,7 @@ void vks_queue_descriptor_close(vks_queue_descriptor *d)
 
 static vks_status check_numbers(const vks_queue_body *body, size_t size, size_t n_fds)
 {
-    vks_status status = check_counts(VKS_BAD_PAGE, body->n_queues, body->n_surfaces);
+    vks_status status = vks_queue_check_counts(VKS_BAD_PAGE, body->n_queues, body->n_surfaces);
     if (status)
         return status;
     uint32_t per_surface = body->fds_per_surface;
@@ -86,8 +87,9 @@ const vks_message_form *vks_queue_form(void)
 
 vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *d)
 {
+    VKS_NEEDS(d);
     vks_message out;
-    vks_status status = check_counts(VKS_BAD_VALUE, d->n_queues, d->n_surfaces);
+    vks_status status = vks_queue_check_counts(VKS_BAD_VALUE, d->n_queues, d->n_surfaces);
     if (status)
         return status;
     vks_queue_body body = {d->n_queues, d->n_surfaces, d->surfaces[0].semaphore_fd < 0 ? 2 : 3};
@@ -103,6 +105,7 @@ vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queu
 
 vks_status vks_queue_descriptor_recv(int sock, uint64_t deadline, vks_queue_descriptor *out)
 {
+    VKS_NEEDS(out);
     vks_message in;
     vks_queue_body body;
     vks_queue_descriptor_clear(out);

@@ -46,6 +46,7 @@ static vks_status flush(vks_queue *queue, uint64_t deadline, uint32_t *committed
 
 vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint32_t *committed, uint32_t *pending)
 {
+    VKS_NEEDS(queue, committed, pending);
     *committed = *pending = 0;
     vks_status status = vks_queue_begin(queue, !wait || deadline);
     if (status)
@@ -59,11 +60,11 @@ vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint3
     return vks_queue_finish(queue, status);
 }
 
-static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, size_t length)
+static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, const void *metadata, size_t length)
 {
     if (queue->end != VKS_PRODUCER)
         return vks_fail(VKS_BAD_CALL, 0, "this is the queue's consumer");
-    if (surface->network != queue->ring.network)
+    if (surface->network != queue->ring.network || surface->index >= queue->ring.count)
         return vks_fail(VKS_BAD_CALL, 0, "the surface is not of this queue's network");
     if (surface != queue->surfaces[surface->index])
         return vks_fail(VKS_BAD_CALL, 0, "the surface was dequeued by another device than the producer's");
@@ -75,6 +76,8 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
     if (length > queue->ring.metadata_size)
         return vks_fail(VKS_BAD_VALUE, 0, "metadata has %zu bytes, and this queue's metadata_size is %u", length,
                         queue->ring.metadata_size);
+    if (length)
+        VKS_NEEDS(metadata);
     switch (vks_queue_other_end(queue)) {
     case VKS_END_CLOSED:
         return vks_fail(VKS_CLOSED, 0, "the queue's consumer is gone; the surface is yours still");
@@ -112,7 +115,7 @@ static vks_status enqueue(vks_queue *queue, vks_surface *surface, const void *me
         return status;
     uint32_t flushed, pending = 0;
     uint64_t value;
-    if ((status = check_enqueue(queue, surface, length)))
+    if ((status = check_enqueue(queue, surface, metadata, length)))
         return vks_queue_finish(queue, status);
     if (mode != VKS_ENQUEUE_GPU)
         status = flush(queue, mode == VKS_ENQUEUE_WAIT ? deadline : 0, &flushed);
@@ -134,6 +137,7 @@ static vks_status enqueue(vks_queue *queue, vks_surface *surface, const void *me
 vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
                              vks_enqueue_mode mode, uint64_t deadline, bool *committed)
 {
+    VKS_NEEDS(queue, surface, committed);
     uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_after_release(surface) : 0;
     vks_status status = enqueue(queue, surface, metadata, length, mode, deadline, committed);
     VKS_TRACE(began, vks_traced_queue(VKS_TRACE_ENQUEUE, queue->ring.page, surface, epoch, began, status));

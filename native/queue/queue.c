@@ -13,6 +13,7 @@ static const char *const end_names[] = {"producer", "consumer"};
 
 vks_status vks_queue_page_make(const vks_queue_info *info, int *fd)
 {
+    VKS_NEEDS(info, fd);
     vks_queue_ring ring;
     vks_status status = vks_queue_page_create(info, fd, &ring);
     if (!status)
@@ -22,6 +23,7 @@ vks_status vks_queue_page_make(const vks_queue_info *info, int *fd)
 
 vks_status vks_queue_page_read(int fd, vks_queue_info *out)
 {
+    VKS_NEEDS(out);
     vks_queue_ring ring;
     vks_status status = vks_queue_page_open(fd, &ring);
     if (status)
@@ -58,7 +60,8 @@ static vks_status check_surfaces(vks_device *device, const vks_queue_ring *ring,
     if (count != ring->count)
         return vks_fail(VKS_BAD_CALL, 0, "the queue has %u surfaces, and %u were given", ring->count, count);
     for (uint32_t i = 0; i < count; i++)
-        if (surfaces[i]->device != device || surfaces[i]->network != ring->network || surfaces[i]->index != i)
+        if (!surfaces[i] || surfaces[i]->device != device || surfaces[i]->network != ring->network ||
+            surfaces[i]->index != i)
             return vks_fail(VKS_BAD_CALL, 0, "surface %u is not this device's handle of the queue's surface", i);
     return VKS_OK;
 }
@@ -96,6 +99,9 @@ static vks_status open_end(vks_queue *queue)
 vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surface *const *surfaces, uint32_t count,
                           vks_queue **out)
 {
+    VKS_NEEDS(device, surfaces, out);
+    if (end != VKS_PRODUCER && end != VKS_CONSUMER)
+        return vks_fail(VKS_BAD_VALUE, end, "a queue's ends are 0 and 1, and this is end %d", (int)end);
     vks_status status = vks_device_check(device);
     vks_queue_ring ring;
     if (status || (status = vks_queue_page_open(page_fd, &ring)))
@@ -139,17 +145,30 @@ vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surf
     return VKS_OK;
 }
 
-void vks_queue_ref(vks_queue *queue) { atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed); }
+void vks_queue_ref(vks_queue *queue)
+{
+    VKS_NEEDS_OR(, queue);
+    atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
+}
 
 void vks_queue_unref(vks_queue *queue)
 {
+    VKS_NEEDS_OR(, queue);
     if (atomic_fetch_sub(&queue->references, 1) == 1)
         destroy_memory(queue);
 }
 
-bool vks_queue_is_closed(const vks_queue *queue) { return queue->closed; }
+bool vks_queue_is_closed(const vks_queue *queue)
+{
+    VKS_NEEDS_OR(true, queue);
+    return queue->closed;
+}
 
-uint32_t vks_queue_metadata_size(const vks_queue *queue) { return queue->ring.metadata_size; }
+uint32_t vks_queue_metadata_size(const vks_queue *queue)
+{
+    VKS_NEEDS_OR(0, queue);
+    return queue->ring.metadata_size;
+}
 
 /* ---- calls of both ends ---- */
 
@@ -221,6 +240,7 @@ vks_status vks_queue_not_open_yet(const vks_queue *queue)
 
 void vks_queue_close(vks_queue *queue)
 {
+    VKS_NEEDS_OR(, queue);
     vks_device *device = queue->device;
     if (queue->process != vks_process || atomic_exchange(&queue->closed, true))
         return;
@@ -250,10 +270,15 @@ static void count(const vks_queue_page *page, vks_queue_statistics *out)
                                   .consumer_pid = vks_identity_pid(vks_end_process(consumer))};
 }
 
-void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out) { count(queue->ring.page, out); }
+void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out)
+{
+    VKS_NEEDS_OR(, queue, out);
+    count(queue->ring.page, out);
+}
 
 vks_status vks_queue_page_count(int fd, vks_queue_statistics *out)
 {
+    VKS_NEEDS(out);
     vks_queue_ring ring;
     vks_status status = vks_queue_page_open(fd, &ring);
     if (!status) {

@@ -11,6 +11,7 @@
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
 {
+    VKS_NEEDS(info, out);
     vks_device *device;
     vks_status status = vks_device_new(info, &device);
     if (status)
@@ -97,6 +98,7 @@ static vks_status end_device(vks_device *device)
 
 vks_status vks_device_try_shutdown(vks_device *device)
 {
+    VKS_NEEDS(device);
     if (device->process != vks_process || device->shut_down == VKS_SHUTDOWN_DONE)
         return VKS_OK;
     /* Another thread shuts down; the first thread that returns may destroy the VkDevice. */
@@ -111,6 +113,7 @@ vks_status vks_device_try_shutdown(vks_device *device)
 
 void vks_device_shutdown(vks_device *device)
 {
+    VKS_NEEDS_OR(, device);
     while (vks_device_try_shutdown(device) == VKS_INTERRUPTED)
         ;
 }

@@ -209,6 +209,7 @@ vks_status vks_scheduler_finish(vks_device *device, const void *object, uint64_t
 
 vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
 {
+    VKS_NEEDS(device);
     vks_status status = vks_device_check(device);
     if (!status)
         status = vks_scheduler_wait(device, &device->n_held, 1, deadline);

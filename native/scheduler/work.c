@@ -25,7 +25,11 @@ static vks_work *create(vks_device *device, vks_work_kind kind, uint32_t n_acces
     return work;
 }
 
-void vks_work_ref(vks_work *work) { atomic_fetch_add(&work->references, 1); }
+void vks_work_ref(vks_work *work)
+{
+    VKS_NEEDS_OR(, work);
+    atomic_fetch_add(&work->references, 1);
+}
 
 static void drop_events(vks_work *work)
 {
@@ -48,6 +52,7 @@ static void drop_references(vks_work *work)
 
 void vks_work_unref(vks_work *work)
 {
+    VKS_NEEDS_OR(, work);
     if (atomic_fetch_sub(&work->references, 1) != 1)
         return;
     drop_references(work);
@@ -187,11 +192,13 @@ bool vks_work_complete(vks_work *work)
 
 vks_status vks_work_poll(vks_work *work)
 {
+    VKS_NEEDS(work);
     return work->device->process != vks_process ? VKS_FORKED : vks_work_status(work);
 }
 
 vks_status vks_work_cancel(vks_work *work)
 {
+    VKS_NEEDS(work);
     vks_device *device = work->device;
     if (device->process != vks_process)
         return VKS_FORKED;
@@ -216,6 +223,7 @@ vks_status vks_work_add_event(vks_work *work, vks_event_queue *event_queue, uint
 
 vks_status vks_work_notify(vks_work *work, vks_event_queue *event_queue, uint64_t token)
 {
+    VKS_NEEDS(work, event_queue);
     vks_device *device = work->device;
     if (device->process != vks_process)
         return VKS_FORKED;

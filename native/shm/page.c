@@ -119,6 +119,7 @@ static void inspect_mutex(const vks_mutex_page *page, vks_page_view *out)
 
 vks_status vks_page_inspect(int fd, vks_page_view *out)
 {
+    VKS_NEEDS(out);
     memset(out, 0, sizeof *out);
     void *map;
     vks_status status = vks_memfd_map(fd, sizeof(vks_page_header), false, &map);

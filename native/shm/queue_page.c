@@ -405,6 +405,7 @@ static void inspect_counters(const vks_queue_page *page, uint64_t *taken, uint64
 
 vks_status vks_queue_inspect(int fd, vks_queue_view *out)
 {
+    VKS_NEEDS(out);
     vks_platform_init();
     void *map;
     vks_status status = vks_memfd_map(fd, sizeof(vks_queue_page), false, &map);

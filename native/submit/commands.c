@@ -22,9 +22,12 @@ static vks_status create(vks_device *device, const vks_use *uses, size_t n_uses,
     vks_status status = vks_device_check(device);
     if (status)
         return status;
-    for (size_t i = 0; i < n_uses; i++)
+    for (size_t i = 0; i < n_uses; i++) {
+        VKS_NEEDS(uses);
+        VKS_NEEDS(uses[i].surface);
         if (uses[i].surface->device != device)
             return VKS_FOREIGN_DEVICE;
+    }
     vks_commands *commands = calloc(1, sizeof *commands + n_uses * sizeof *uses);
     if (!commands)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a command list");
@@ -44,6 +47,7 @@ static vks_status create(vks_device *device, const vks_use *uses, size_t n_uses,
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out)
 {
+    VKS_NEEDS(device, out);
     vks_status status = device->timeline ? create(device, uses, n_uses, out)
                                          : vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
     if (status)
@@ -56,6 +60,7 @@ vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffe
 
 void vks_commands_set_transfer(vks_commands *commands, uint64_t command_buffer)
 {
+    VKS_NEEDS_OR(, commands);
     commands->buffers[VKS_TRANSFER] = command_buffer;
 }
 
@@ -64,6 +69,7 @@ static uint32_t use_of(const uint32_t *slots, size_t i) { return slots ? slots[i
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out)
 {
+    VKS_NEEDS(device, out);
     if (device->timeline || !program)
         return vks_fail(VKS_UNSUPPORTED, 0, "a program needs a device of the CPU backend");
     for (size_t i = 0; i < n_slots; i++)
@@ -134,6 +140,7 @@ vks_status vks_commands_compile(vks_device *device, const vks_recording *recordi
 
 const vks_use *vks_commands_uses(const vks_commands *commands, size_t *n_uses)
 {
+    VKS_NEEDS_OR(NULL, commands, n_uses);
     *n_uses = commands->n_uses;
     return commands->uses;
 }

@@ -55,6 +55,7 @@ static vks_status add_surfaces(access_list *list, vks_device *device, const vks_
     uint64_t round = ++device->scheduler->round;
     for (uint32_t i = 0; i < info->n_commands; i++) {
         const vks_commands *commands = info->commands[i];
+        VKS_NEEDS(commands);
         if (commands->device != device)
             return VKS_FOREIGN_DEVICE;
         for (size_t u = 0; u < commands->n_uses; u++) {
@@ -91,8 +92,13 @@ static vks_status check_waits(vks_device *device, const vks_submit_info *info)
 {
     for (uint32_t i = 0; i < info->n_waits; i++) {
         const vks_wait *wait = &info->waits[i];
-        if (wait->fence ? wait->fence->device != device : wait->submission.op && wait->submission.op->device != device)
-            return VKS_FOREIGN_DEVICE;
+        vks_status status = VKS_OK;
+        if (!wait->fence)
+            status = vks_submission_check(device, &wait->submission);
+        else if (wait->fence->device != device)
+            status = VKS_FOREIGN_DEVICE;
+        if (status)
+            return status;
         if (wait->fence && wait->value > VKS_MAX_FENCE_VALUE)
             return vks_fail(VKS_BAD_VALUE, (int64_t)wait->value, "a fence can be waited for up to 2**64 - 2");
     }
@@ -150,6 +156,8 @@ static bool signals_a_held_wait(const vks_signal *signals, uint32_t n)
 static vks_status check_info(vks_device *device, const vks_submit_info *info, vks_signal *signals, access_list *list)
 {
     vks_status status;
+    for (uint32_t i = 0; i < info->n_signals; i++)
+        VKS_NEEDS(signals[i].fence);
     if ((status = add_surfaces(list, device, info)) || (status = check_waits(device, info)) ||
         (status = check_signals(device, signals, info->n_signals, &list->is_behind)) ||
         (info->n_waits && (status = check_cycles(info, signals))))
@@ -219,11 +227,17 @@ static __attribute__((noinline, cold)) void set_interrupted(const vks_device *de
     interrupted = device; /* NULL after each other call, because another device may get this address */
 }
 
+/* A NULL array that should have elements is like a NULL argument. */
+static const void *or_none(const void *array, uint32_t n) { return n ? array : ""; }
+
 vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out)
 {
+    VKS_NEEDS(device, info, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
+    VKS_NEEDS(or_none(info->commands, info->n_commands), or_none(info->raw, info->n_raw),
+              or_none(info->waits, info->n_waits), or_none(info->signals, info->n_signals));
     if (info->n_raw && !device->timeline)
         return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
     uint64_t began = vks_trace_begin();

@@ -11,4 +11,7 @@ bool vks_submit_is_fast(const vks_device *device, const vks_submit_info *info);
 vks_status vks_submit_fast(vks_device *device, const vks_submit_info *info, const vks_signal *signals,
                            uint64_t *serial);
 
+/* VKS_FOREIGN_DEVICE, or VKS_BAD_VALUE: the device has not submitted such a serial. */
+vks_status vks_submission_check(const vks_device *device, const vks_submission *submission);
+
 #endif

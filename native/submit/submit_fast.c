@@ -19,12 +19,13 @@ bool vks_submit_is_fast(const vks_device *device, const vks_submit_info *info)
         return false;
     for (uint32_t i = 0; i < info->n_signals; i++) {
         const vks_fence *fence = info->signals[i].fence;
-        if (fence->device != device || fence->external_signal || vks_fence_follows_external(fence))
+        if (!fence || fence->device != device || fence->external_signal || vks_fence_follows_external(fence))
             return false;
     }
     for (uint32_t i = 0; i < info->n_commands; i++) {
         const vks_commands *commands = info->commands[i];
-        if (commands->device != device || !commands->buffers[device->family]) /* it needs the other queue */
+        if (!commands || commands->device != device ||
+            !commands->buffers[device->family]) /* it needs the other queue */
             return false;
         for (size_t u = 0; u < commands->n_uses; u++) {
             const vks_surface *surface = commands->uses[u].surface;

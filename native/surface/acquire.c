@@ -123,11 +123,13 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
 
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
 {
+    VKS_NEEDS(surface);
     return acquire(surface, key, deadline, vks_mutex_wait);
 }
 
 vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline)
 {
+    VKS_NEEDS(surface);
     return acquire(surface, key, deadline, vks_mutex_wait_no_spin);
 }
 
@@ -184,10 +186,15 @@ vks_status vks_surface_try(vks_surface *surface, uint64_t key, const uint64_t *e
     return vks_tracing() ? traced_try_acquire(surface, key, epoch) : try_acquire(surface, key, epoch);
 }
 
-vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key) { return vks_surface_try(surface, key, NULL); }
+vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key)
+{
+    VKS_NEEDS(surface);
+    return vks_surface_try(surface, key, NULL);
+}
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **out)
 {
+    VKS_NEEDS(surface, out);
     vks_device *device = surface->device;
     *out = NULL;
     vks_status status = vks_surface_check(surface); /* first, because after fork() the lock may be held forever */

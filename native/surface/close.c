@@ -27,6 +27,7 @@ void vks_surface_lost(vks_child *child)
 
 void vks_surface_finish_releases(vks_surface *surface, uint64_t deadline)
 {
+    VKS_NEEDS_OR(, surface);
     vks_device *device = surface->device;
     if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
         return;
@@ -38,6 +39,7 @@ void vks_surface_finish_releases(vks_surface *surface, uint64_t deadline)
 
 uint64_t vks_surface_close(vks_surface *surface)
 {
+    VKS_NEEDS_OR(0, surface);
     vks_surface_finish_releases(surface, vks_now() + VKS_RELEASE_GRACE_NS);
     return vks_surface_close_now(surface);
 }
@@ -104,6 +106,7 @@ static void drop_semaphores(vks_surface *surface)
 
 uint64_t vks_surface_close_now(vks_surface *surface)
 {
+    VKS_NEEDS_OR(0, surface);
     vks_device *device = surface->device;
     if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
         return surface->last_serial;

@@ -111,6 +111,7 @@ static vks_status register_handle(vks_surface *surface, vks_mutex_page *page)
 
 vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, vks_surface **out)
 {
+    VKS_NEEDS(device, info, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
@@ -194,6 +195,11 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
                             vks_surface **out)
 {
+    if (vks_any_null(device, info, out, "")) {
+        close(page_fd);
+        close(semaphore_fd);
+    }
+    VKS_NEEDS(device, info, out);
     vks_status status = vks_device_check(device);
     bool entered = !status && vks_device_enter(device);
     if (!status && !entered)
@@ -240,6 +246,7 @@ static vks_status share_original(vks_surface *surface, vks_surface *of)
 
 vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out)
 {
+    VKS_NEEDS(of, info, out);
     vks_device *device = of->device;
     vks_status status = vks_surface_check(of);
     if (status)
@@ -295,20 +302,27 @@ vks_status vks_surface_not_owned(const vks_surface *surface)
 
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands)
 {
+    VKS_NEEDS_OR(, surface);
     surface->acquire_commands[VKS_GRAPHICS] = acquire_commands;
     surface->release_commands[VKS_GRAPHICS] = release_commands;
 }
 
 void vks_surface_set_transfer_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands)
 {
+    VKS_NEEDS_OR(, surface);
     surface->acquire_commands[VKS_TRANSFER] = acquire_commands;
     surface->release_commands[VKS_TRANSFER] = release_commands;
 }
 
-void vks_surface_ref(vks_surface *surface) { atomic_fetch_add_explicit(&surface->references, 1, memory_order_relaxed); }
+void vks_surface_ref(vks_surface *surface)
+{
+    VKS_NEEDS_OR(, surface);
+    atomic_fetch_add_explicit(&surface->references, 1, memory_order_relaxed);
+}
 
 void vks_surface_unref(vks_surface *surface)
 {
+    VKS_NEEDS_OR(, surface);
     if (atomic_fetch_sub(&surface->references, 1) == 1)
         destroy_memory(surface);
 }
@@ -316,15 +330,40 @@ void vks_surface_unref(vks_surface *surface)
 void vks_surface_ref_object(void *surface) { vks_surface_ref(surface); }
 void vks_surface_unref_object(void *surface) { vks_surface_unref(surface); }
 
-vks_device *vks_surface_device(const vks_surface *surface) { return surface->device; }
-bool vks_surface_is_closed(const vks_surface *surface) { return surface->closed; }
+vks_device *vks_surface_device(const vks_surface *surface)
+{
+    VKS_NEEDS_OR(NULL, surface);
+    return surface->device;
+}
+bool vks_surface_is_closed(const vks_surface *surface)
+{
+    VKS_NEEDS_OR(true, surface);
+    return surface->closed;
+}
 bool vks_surface_is_owned(const vks_surface *surface)
 {
+    VKS_NEEDS_OR(false, surface);
     return (surface->owned || surface->is_external) && surface->process == vks_process;
 }
 
-bool vks_surface_discards(const vks_surface *surface) { return surface->discard_unowned; }
-bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned || surface->pending; }
-uint32_t vks_surface_generation(const vks_surface *surface) { return atomic_load(&surface->handle.generation); }
+bool vks_surface_discards(const vks_surface *surface)
+{
+    VKS_NEEDS_OR(false, surface);
+    return surface->discard_unowned;
+}
+bool vks_surface_may_submit(const vks_surface *surface)
+{
+    VKS_NEEDS_OR(false, surface);
+    return surface->owned || surface->pending;
+}
+uint32_t vks_surface_generation(const vks_surface *surface)
+{
+    VKS_NEEDS_OR(0, surface);
+    return atomic_load(&surface->handle.generation);
+}
 
-uint64_t vks_surface_next_key(vks_surface *surface) { return atomic_fetch_add(&surface->handle.page->next_key, 1) + 1; }
+uint64_t vks_surface_next_key(vks_surface *surface)
+{
+    VKS_NEEDS_OR(0, surface);
+    return atomic_fetch_add(&surface->handle.page->next_key, 1) + 1;
+}

@@ -189,6 +189,7 @@ void vks_surface_descriptor_fill(const void *body, const int *fds, size_t n_fds,
 
 vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out)
 {
+    VKS_NEEDS(out);
     vks_message in;
     *out = (vks_surface_descriptor){.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
     vks_status status = vks_message_receive(sock, deadline, vks_surface_form(), &in);
@@ -199,6 +200,7 @@ vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_
 
 vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_descriptor *out)
 {
+    VKS_NEEDS(out);
     vks_message in;
     *out = (vks_fence_descriptor){.page_fd = -1, .semaphore_fd = -1};
     vks_status status = vks_message_receive(sock, deadline, vks_fence_form(), &in);
@@ -212,6 +214,7 @@ vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_desc
 
 vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *d)
 {
+    VKS_NEEDS(d);
     vks_message out;
     vks_message_begin(&out, vks_surface_form(), &d->body);
     vks_message_add_fds(&out, (int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
@@ -220,6 +223,7 @@ vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_su
 
 vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *d)
 {
+    VKS_NEEDS(d);
     vks_message out;
     vks_message_begin(&out, vks_fence_form(), &d->body);
     vks_message_add_fds(&out, (int[]){d->page_fd, d->semaphore_fd}, 2);
@@ -228,12 +232,14 @@ vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fenc
 
 void vks_surface_descriptor_close(vks_surface_descriptor *d)
 {
+    VKS_NEEDS_OR(, d);
     vks_close_all((int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
     d->memory_fd = d->page_fd = d->semaphore_fd = -1;
 }
 
 void vks_fence_descriptor_close(vks_fence_descriptor *d)
 {
+    VKS_NEEDS_OR(, d);
     vks_close_all((int[]){d->page_fd, d->semaphore_fd}, 2);
     d->page_fd = d->semaphore_fd = -1;
 }
@@ -243,6 +249,7 @@ void vks_fence_descriptor_close(vks_fence_descriptor *d)
 vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *d, const uint8_t device_uuid[16],
                                                const uint8_t driver_uuid[16])
 {
+    VKS_NEEDS(d, device_uuid, driver_uuid);
     if (memcmp(d->body.device_uuid, device_uuid, 16) != 0 || memcmp(d->body.driver_uuid, driver_uuid, 16) != 0)
         return vks_fail(VKS_FOREIGN_DEVICE, 0,
                         "the surface was made on another device or driver: open it on the adapter that made it");
@@ -251,6 +258,7 @@ vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *d, 
 
 vks_status vks_surface_descriptor_map(const vks_surface_descriptor *d, void **pixels)
 {
+    VKS_NEEDS(d, pixels);
     const vks_surface_body *b = &d->body;
     if (b->memory_kind != VKS_MEMFD)
         return vks_fail(VKS_UNSUPPORTED, 0,
@@ -268,6 +276,7 @@ vks_status vks_surface_descriptor_map(const vks_surface_descriptor *d, void **pi
 vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *d, void *pixels,
                                        vks_surface **out)
 {
+    VKS_NEEDS(device, d, out);
     vks_surface_info info = {.width = d->body.width,
                              .height = d->body.height,
                              .format = d->body.format,

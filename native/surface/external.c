@@ -62,6 +62,7 @@ static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal)
 {
+    VKS_NEEDS(surface, wait, signal);
     vks_device *device = surface->device;
     uint64_t serial;
     vks_status status = prepare(surface, deadline);
@@ -82,6 +83,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
 
 vks_status vks_surface_release_to_external(vks_surface *surface, uint64_t deadline, uint64_t semaphore)
 {
+    VKS_NEEDS(surface);
     vks_device *device = surface->device;
     uint64_t serial;
     vks_status status = prepare(surface, deadline);
@@ -98,6 +100,7 @@ vks_status vks_surface_release_to_external(vks_surface *surface, uint64_t deadli
 
 vks_status vks_surface_acquire_from_external(vks_surface *surface, uint64_t semaphore)
 {
+    VKS_NEEDS(surface);
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
     if (status)
@@ -184,6 +187,7 @@ static vks_status wait_submittable(vks_surface *surface, uint64_t deadline)
 
 vks_status vks_surface_external_begin(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value)
 {
+    VKS_NEEDS(surface, value);
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface); /* first, because after fork() the lock may be held forever */
     if (status)
@@ -220,6 +224,7 @@ static vks_status announce_external(vks_surface *surface)
 
 vks_status vks_surface_external_signal_value(vks_surface *surface, uint64_t *value)
 {
+    VKS_NEEDS(surface, value);
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
     if (status)
@@ -236,6 +241,7 @@ vks_status vks_surface_external_signal_value(vks_surface *surface, uint64_t *val
 
 vks_status vks_surface_external_end(vks_surface *surface, uint64_t value)
 {
+    VKS_NEEDS(surface);
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
     if (status)
@@ -277,6 +283,7 @@ static uint64_t last_external(const vks_surface *surface)
 
 vks_status vks_surface_external_lost(vks_surface *surface)
 {
+    VKS_NEEDS(surface);
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
     if (status)

@@ -105,6 +105,7 @@ static vks_status duplicate_page(const vks_surface *surface, int *page_fd)
 
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd)
 {
+    VKS_NEEDS(surface, page_fd);
     *page_fd = -1;
     vks_status status = check_shared(surface); /* first, because after fork() the lock may be held forever */
     if (status)
@@ -117,6 +118,7 @@ vks_status vks_surface_page(const vks_surface *surface, int *page_fd)
 
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd)
 {
+    VKS_NEEDS(surface, page_fd, semaphore_fd);
     *page_fd = *semaphore_fd = -1;
     vks_device *device = surface->device;
     vks_status status = check_shared(surface);

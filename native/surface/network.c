@@ -3,6 +3,7 @@
 
 vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t index)
 {
+    VKS_NEEDS(surface);
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = vks_surface_check(surface);
     if (!status &&

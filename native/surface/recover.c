@@ -153,6 +153,7 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
 
 vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
 {
+    VKS_NEEDS(surface);
     uint64_t began = vks_trace_begin();
     vks_status status = vks_surface_as_waiter(surface, recover, deadline);
     VKS_TRACE(began, vks_traced_surface(VKS_TRACE_RECOVER, surface, began, deadline, status));

@@ -124,5 +124,6 @@ vks_status vks_surface_release_as(vks_surface *surface, uint64_t key, bool by_qu
 
 vks_status vks_surface_release(vks_surface *surface, uint64_t key)
 {
+    VKS_NEEDS(surface);
     return vks_surface_release_as(surface, key, false);
 }

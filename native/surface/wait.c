@@ -100,6 +100,7 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
 
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
 {
+    VKS_NEEDS(surface);
     uint64_t began = vks_trace_begin();
     vks_status status = vks_surface_as_waiter(surface, cpu_access, deadline);
     VKS_TRACE(began, vks_traced_surface(VKS_TRACE_ACCESS, surface, began, deadline, status));

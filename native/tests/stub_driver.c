@@ -354,9 +354,11 @@ static VkResult ImportSemaphoreFdKHR(VkDevice handle, const VkImportSemaphoreFdI
     VkResult code = enter(device_of(handle));
     if (code == VK_ERROR_DEVICE_LOST)
         code = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    uint32_t payload;
+    if (code == VK_SUCCESS && pread(info->fd, &payload, sizeof payload, 0) != sizeof payload)
+        code = VK_ERROR_INVALID_EXTERNAL_HANDLE; /* not a file of this driver */
     if (code == VK_SUCCESS) {
-        if (pread(info->fd, &stub.payload[name_of(info->semaphore)], sizeof(uint32_t), 0) != sizeof(uint32_t))
-            abort();
+        stub.payload[name_of(info->semaphore)] = payload;
         close(info->fd);
     }
     pthread_mutex_unlock(&stub.lock);

@@ -80,6 +80,7 @@ static vks_status enter(vks_dispatcher *d)
 
 vks_status vks_dispatcher_create(vks_display *display, vks_dispatcher **out)
 {
+    VKS_NEEDS(display, out);
     vks_dispatcher *d = calloc(1, sizeof *d);
     if (!d)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a dispatcher");
@@ -101,6 +102,7 @@ vks_status vks_dispatcher_create(vks_display *display, vks_dispatcher **out)
 
 void vks_dispatcher_unref(vks_dispatcher *d)
 {
+    VKS_NEEDS_OR(, d);
     if (d->process != vks_process || atomic_fetch_sub(&d->references, 1) != 1)
         return;
     vks_display_unref(d->display);
@@ -120,6 +122,7 @@ static void detach(vks_dispatcher *d)
 
 void vks_dispatcher_close(vks_dispatcher *d)
 {
+    VKS_NEEDS_OR(, d);
     if (enter(d))
         return;
     detach(d);
@@ -162,6 +165,7 @@ static vks_status is_open(vks_display *display)
 
 vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
 {
+    VKS_NEEDS(d, display);
     vks_status status = enter(d);
     if (status)
         return status;
@@ -181,6 +185,7 @@ vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
 
 vks_status vks_observer_create(vks_dispatcher *d, vks_mailbox *mailbox, vks_observer **out)
 {
+    VKS_NEEDS(d, out);
     vks_observer *o = calloc(1, sizeof *o);
     if (!o)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for an observer");
@@ -224,6 +229,7 @@ static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
 
 vks_status vks_observer_attend(vks_observer *o)
 {
+    VKS_NEEDS(o);
     vks_dispatcher *d = o->dispatcher;
     vks_status status = enter(d);
     if (status)
@@ -255,6 +261,7 @@ static void rest(vks_dispatcher *d, vks_observer *o)
 
 vks_status vks_observer_rest(vks_observer *o)
 {
+    VKS_NEEDS(o);
     vks_status status = enter(o->dispatcher);
     if (status)
         return status == VKS_CLOSED ? VKS_OK : status; /* a closed dispatcher delivers nothing */
@@ -265,6 +272,7 @@ vks_status vks_observer_rest(vks_observer *o)
 
 void vks_observer_close(vks_observer *o)
 {
+    VKS_NEEDS_OR(, o);
     vks_dispatcher *d = o->dispatcher;
     if (d->process != vks_process)
         return;
@@ -280,6 +288,7 @@ void vks_observer_close(vks_observer *o)
 
 void vks_observer_destroy(vks_observer *o)
 {
+    VKS_NEEDS_OR(, o);
     vks_dispatcher *d = o->dispatcher;
     vks_observer_close(o);
     if (d->process != vks_process)
@@ -343,6 +352,7 @@ static void trace_taken(const vks_observer *o, const vks_tick *tick, uint64_t be
 
 vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
 {
+    VKS_NEEDS(o, out, missed);
     uint64_t began = vks_trace_begin();
     vks_status status = wait(o, deadline, out, missed);
     VKS_TRACE(began, trace_taken(o, out, began, status));
@@ -351,6 +361,7 @@ vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, 
 
 vks_status vks_observer_fd(vks_observer *o, int *fd)
 {
+    VKS_NEEDS(o, fd);
     vks_status status = enter(o->dispatcher);
     if (status)
         return status;

@@ -192,6 +192,7 @@ static void *run(void *pointer)
 
 vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out)
 {
+    VKS_NEEDS(out);
     static _Atomic uint32_t numbers;
     vks_status status = vks_interval_check(interval);
     if (status)
@@ -213,6 +214,7 @@ vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_disp
 
 void vks_display_unref(vks_display *display)
 {
+    VKS_NEEDS_OR(, display);
     if (display->process != vks_process || atomic_fetch_sub(&display->references, 1) != 1)
         return;
     pthread_cond_destroy(&display->left);
@@ -220,7 +222,11 @@ void vks_display_unref(vks_display *display)
     free(display);
 }
 
-uint32_t vks_display_number(const vks_display *display) { return display->number; }
+uint32_t vks_display_number(const vks_display *display)
+{
+    VKS_NEEDS_OR(0, display);
+    return display->number;
+}
 
 vks_status vks_display_enter(vks_display *display)
 {
@@ -235,6 +241,7 @@ vks_status vks_display_enter(vks_display *display)
 
 void vks_display_shutdown(vks_display *display)
 {
+    VKS_NEEDS_OR(, display);
     if (display->process != vks_process)
         return;
     pthread_mutex_lock(&display->lock);
@@ -257,6 +264,7 @@ void vks_display_shutdown(vks_display *display)
 
 vks_status vks_display_set_interval(vks_display *display, vks_interval interval, bool is_estimated)
 {
+    VKS_NEEDS(display);
     vks_status status = vks_interval_check(interval);
     if (status || (status = vks_display_enter(display)))
         return status;
@@ -288,6 +296,7 @@ static void change_inbox(vks_display *display, vks_tick_kind kind, vks_mailbox *
 
 vks_status vks_display_set_source(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox, uint32_t *source)
 {
+    VKS_NEEDS(display, source);
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
@@ -310,6 +319,7 @@ void vks_display_drop_mailbox(vks_display *display, vks_mailbox *inbox)
 
 vks_status vks_display_hardware_tick(vks_display *display, uint32_t source, uint64_t time)
 {
+    VKS_NEEDS(display);
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
@@ -325,6 +335,7 @@ vks_status vks_display_hardware_tick(vks_display *display, uint32_t source, uint
 
 vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool is_wanted, uint64_t deadline)
 {
+    VKS_NEEDS(display);
     for (;;) {
         uint32_t wants = atomic_load(&display->wants);
         vks_status status = vks_display_enter(display);
@@ -346,6 +357,7 @@ vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool i
 
 void vks_display_get_statistics(vks_display *display, vks_display_statistics *out)
 {
+    VKS_NEEDS_OR(, display, out);
     *out = (vks_display_statistics){.interval = {1, 1}};
     if (display->process != vks_process)
         return;
