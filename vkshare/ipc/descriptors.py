@@ -12,13 +12,14 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import _native, formats
+from vkshare import formats
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.ipc import fd_broker, transport
 from vkshare.util import arguments, fd_ops
 from vkshare.util.closing import Scoped, destructor
+from vkshare.util.library_calls import lib
 
 VERSION = 1
 _MAGIC = b"vkshare\0"
@@ -65,7 +66,7 @@ class Descriptor(Scoped):
     def to_bytes(self) -> bytes:
         """Returns the struct that travels beside the fds."""
         size = HEADER.size + len(self._fields)
-        header = HEADER.pack(_MAGIC, self._kind, VERSION, _native.LAYOUT_VERSION, size, len(self._fds))
+        header = HEADER.pack(_MAGIC, self._kind, VERSION, lib.VKS_LAYOUT_VERSION, size, len(self._fds))
         return header + self._fields
 
     @classmethod
@@ -286,10 +287,10 @@ def check_header(data: bytes) -> None:
             f"the sender's descriptors have layout version {version}, this vkshare's have {VERSION}: "
             "run the same version of vkshare on both sides"
         )
-    if page_version != _native.LAYOUT_VERSION:
+    if page_version != lib.VKS_LAYOUT_VERSION:
         raise DescriptorError(
             f"the sender's shared pages have layout version {page_version}, this vkshare's have "
-            f"{_native.LAYOUT_VERSION}: run the same version of vkshare on both sides"
+            f"{lib.VKS_LAYOUT_VERSION}: run the same version of vkshare on both sides"
         )
 
 

@@ -7,11 +7,11 @@ import struct
 from collections.abc import Sequence
 from typing import Self
 
-from vkshare import _native
 from vkshare.backends.base import ImageSpec
 from vkshare.errors import DescriptorError
 from vkshare.ipc.descriptors import HEADER, SURFACE_BODY, Descriptor, SurfaceDescriptor, spec_of
 from vkshare.util import fd_ops
+from vkshare.util.library_calls import lib
 
 _QUEUE = struct.Struct("<III")  # queues, surfaces, fds of each surface (2 or 3)
 _MOST_QUEUES = 2
@@ -26,7 +26,7 @@ class QueueDescriptor(Descriptor):
 
     _kind = 3
     _body = _QUEUE
-    _most_fds = _MOST_QUEUES + 3 * _native.MAX_QUEUE_SURFACES
+    _most_fds = _MOST_QUEUES + 3 * lib.VKS_MAX_QUEUE_SURFACES
 
     @classmethod
     def _made(cls, pages: Sequence[int], surfaces: Sequence[SurfaceDescriptor]) -> Self:
@@ -87,14 +87,14 @@ class QueueDescriptor(Descriptor):
     def _sizes(cls) -> range:
         """Return the size of the whole struct in bytes."""
         least = HEADER.size + _QUEUE.size + SURFACE_BODY.size
-        return range(least, least + _native.MAX_QUEUE_SURFACES * SURFACE_BODY.size, SURFACE_BODY.size)
+        return range(least, least + lib.VKS_MAX_QUEUE_SURFACES * SURFACE_BODY.size, SURFACE_BODY.size)
 
     def _check(self) -> None:
         queues, count, per_surface = self._counts
-        if not 1 <= queues <= _MOST_QUEUES or not 1 <= count <= _native.MAX_QUEUE_SURFACES:
+        if not 1 <= queues <= _MOST_QUEUES or not 1 <= count <= lib.VKS_MAX_QUEUE_SURFACES:
             raise DescriptorError(
                 f"descriptor: {queues} queues over {count} surfaces; allowed are 1 to {_MOST_QUEUES} over 1 to "
-                f"{_native.MAX_QUEUE_SURFACES}"
+                f"{lib.VKS_MAX_QUEUE_SURFACES}"
             )
         if per_surface not in (2, 3) or len(self._fds) != queues + count * per_surface:
             raise DescriptorError(
