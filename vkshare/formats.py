@@ -21,7 +21,7 @@ class Format:
     name
         As the public calls take it, e.g. ``"rgba8unorm"``.
     code
-        The C core's number, 1 to 9; descriptors carry it.
+        The C core's number, from 1; descriptors carry it.
     bytes_per_pixel
         Bytes that one pixel takes.
     channels

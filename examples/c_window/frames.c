@@ -3,6 +3,8 @@
  *
  *     ./frames 60      sixty frames
  *
+ * docs/c-api.md shows how to build it.
+ *
  * The window is a headless VkSurfaceKHR, so that it runs without a display server: a program with a window makes its
  * VkSurfaceKHR by vkCreateXcbSurfaceKHR or glfwCreateWindowSurface() on the same instance, and nothing else differs. */
 #define VK_NO_PROTOTYPES

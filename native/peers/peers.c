@@ -94,7 +94,7 @@ void vks_peers_mark_dead(vks_mapping *mapping, uint64_t process)
     vks_mutex_on_death(mapping->mutex, process);
 }
 
-/* Handles a death in every mapping. Mappings that do not name the process do not change. */
+/* Handles a death in every mapping (K9). Mappings that do not name the process do not change. */
 static void handle_death(uint64_t process)
 {
     pthread_mutex_lock(&service.lock);

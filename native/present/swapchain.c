@@ -77,3 +77,9 @@ void vks_swapchain_unref(vks_swapchain *s)
     else /* leaked, with its driver objects */
         s->device->swapchain_leaked = true;
 }
+
+void vks_swapchain_lose(vks_swapchain *s)
+{
+    if (s->process == vks_process)
+        atomic_store(&s->is_lost, true);
+}

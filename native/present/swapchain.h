@@ -55,6 +55,8 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
  * resume. */
 vks_status vks_swapchain_try_close(vks_swapchain *swapchain);
 
+/* Reports that the window is gone: VKS_SURFACE_LOST from now on. Never blocks. */
+void vks_swapchain_lose(vks_swapchain *swapchain);
 /* Creates the VkSwapchainKHR now if it is missing or out of date. Blocks, as acquire does. */
 vks_status vks_swapchain_prepare(vks_swapchain *swapchain, uint64_t deadline);
 

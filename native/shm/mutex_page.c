@@ -223,7 +223,7 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
                                            : vks_mutex_try(handle, key, wait_point, &seen);
     if (status != VKS_TIMEOUT)
         return status;
-    if (deadline == 0) { /* a test, which must still detect an owner that died (K7) */
+    if (deadline == 0) { /* a test, which must still detect an owner that died (K9) */
         status = watch(user);
         return status ? status : vks_mutex_try(handle, key, wait_point, &seen);
     }
@@ -361,8 +361,8 @@ void vks_mutex_complete(vks_mutex_handle *handle, uint64_t value, uint64_t next)
 
 /* ---- death ---- */
 
-/* Abandons a word that belongs to a dead slot: OWNED by it, or FREE with a value that only its work
- * could signal. */
+/* Abandons a word that belongs to a dead slot: OWNED by it (K9), or FREE with a value that only its
+ * work could signal. */
 static void abandon_dead_word(vks_mutex_page *page, uint32_t dead_slot, uint64_t identity)
 {
     for (;;) {

@@ -447,7 +447,7 @@ static void a_missing_pipeline_is_named_and_nothing_is_recorded(void)
           "pipeline %u", problem.pipeline);
     CHECK(vks_recorder_set_pipeline(recorder, problem.pipeline, problem.format, 7) == VKS_OK, "now it is");
     CHECK(vks_recorder_set_pipeline(recorder, VKS_PIPELINES, 1, 7) == VKS_BAD_VALUE, "no such pipeline");
-    CHECK(vks_recorder_set_pipeline(recorder, 0, 10, 7) == VKS_BAD_VALUE, "no such format");
+    CHECK(vks_recorder_set_pipeline(recorder, 0, VKS_PIPELINE_FORMATS, 7) == VKS_BAD_VALUE, "no such format");
     vks_recorded_retire(record(recorder, list));
     vks_recording_destroy(list);
     drop(source);

@@ -49,6 +49,10 @@ class SwapchainCore(_native.Swapchain):
         check(finish(lib.vks_swapchain_try_close, core), "Swapchain.close")
         self._acquired_hook = self._presenting_hook = self._window_check = None
 
+    def _lose(self) -> None:
+        """Its window is gone; a Window calls it."""
+        lib.vks_swapchain_lose(self._core)
+
     def _resize(self, width: int, height: int) -> None:
         check(lib.vks_swapchain_resize(self._core, width, height), "Swapchain.resize")
 
@@ -144,6 +148,7 @@ def _present_info(*, get_capabilities: int, by_fences: int, modes: tuple[int, ..
         "policy": policies[arguments.integer("by_fences", by_fences, 0, 1)],
         "modes": modes,
         "n_modes": len(modes),
+        "surface_format": 0,  # Python attaches the surfaces
     }
     return _complete("vks_present_info", values | found)
 

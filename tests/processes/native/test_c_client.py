@@ -342,7 +342,7 @@ def test_the_header_tells_each_field_where_python_packs_it(tmp_path: Path) -> No
         at = names.index(name)
         assert line == f"{struct.calcsize('<' + ''.join(parts[:at]))} {struct.calcsize('<' + parts[at])}", name
     assert reported[len(fields) :] == [str(number) for number in numbers.values()]
-    header = (ROOT / "native" / "vkshare.h").read_text()
+    header = (ROOT / "native" / "vkshare_ipc.h").read_text()
     for each in formats.FORMATS.values():
         assert re.search(rf"\b{each.code} {each.name}\b", header)
 

@@ -427,7 +427,7 @@ def test_a_size_that_is_none_is_refused_by_resize(swapchain: vks.Swapchain, size
 def test_a_closed_window_is_no_target(vks_device: vks.Device) -> None:
     class Closed(vks.Window):
         def __init__(self) -> None:
-            self._is_closed = True
+            self._closed = True
 
     with pytest.raises(ClosedError):
         vks_device.create_swapchain(Closed())
