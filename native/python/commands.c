@@ -51,8 +51,6 @@ static PyObject *commands_reset(PyObject *object, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
-/* ---- compiling --------------------------------------------------------------------------------------------------- */
-
 /* Called from Device._reap(), on a thread that holds the GIL. `user` is an owned reference. */
 static void retire(void *user)
 {

@@ -87,6 +87,12 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);
 }
 
+static PyObject *device_check(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    VKPY_SELF(vkpy_device);
+    return vkpy_none_or_raise(vks_device_state(self->core), "Device");
+}
+
 static PyObject *device_set_recorder(PyObject *object, PyObject *arguments)
 {
     PyObject *recorder;
@@ -112,6 +118,7 @@ static PyMethodDef methods[] = {
     {"submit", VKPY_FASTCALL(vkpy_submit), VKPY_FAST,
      "submit($self, *commands, waits=(), signals=())\n--\n\nHands work to the queue, or holds it until its waits are "
      "certain."},
+    {"_check", device_check, METH_NOARGS, "Raises if the device is closed, lost or inherited through fork."},
     {"_reap", VKPY_FASTCALL(device_reap), VKPY_FAST, "Calls the retire functions of dead lists whose work is done."},
     {"_set_recorder", device_set_recorder, METH_VARARGS, "How its lists are compiled. A second call does nothing."},
     {"_shutdown", device_shutdown, METH_NOARGS, "Ends everything; idempotent. False: the driver hangs."},

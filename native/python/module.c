@@ -104,8 +104,7 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *const *arguments
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && PyUnicode_Check(values[1]); ++i)
         if (PyUnicode_CompareWithASCIIString(values[1], kinds[i]) == 0)
             return PyCapsule_New((void *)(uintptr_t)address, kinds[i], NULL);
-    PyErr_Format(PyExc_ValueError, "kind is %R, which no method of this module takes", values[1]);
-    return NULL;
+    return PyErr_Format(PyExc_ValueError, "kind is %R, which no method of this module takes", values[1]);
 }
 
 static PyMethodDef functions[] = {

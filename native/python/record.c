@@ -208,11 +208,9 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
     vkpy_recording *self = (vkpy_recording *)object;
     call given;
     VKPY_LIVE(self);
-    if (VKPY_UNLIKELY(count != command->count)) {
-        PyErr_Format(PyExc_TypeError, "CommandList.%s() takes %zd arguments but %zd were given", command->name,
-                     command->count, count);
-        return NULL;
-    }
+    if (VKPY_UNLIKELY(count != command->count))
+        return PyErr_Format(PyExc_TypeError, "CommandList.%s() takes %zd arguments but %zd were given", command->name,
+                            command->count, count);
     given.target = given.source = (operand){NULL};
     given.has_rows = false;
     PyObject *result = read_all(self, command, arguments, &given) ? append(self, command, &given) : NULL;

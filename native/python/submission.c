@@ -6,17 +6,12 @@
 static vkpy_submission *spares[SPARES];
 static int n_spares;
 
-static vkpy_submission *allocate(void)
-{
-    if (VKPY_LIKELY(n_spares > 0))
-        return (vkpy_submission *)PyObject_Init((PyObject *)spares[--n_spares], vkpy_submission_type);
-    return PyObject_New(vkpy_submission, vkpy_submission_type);
-}
-
 /* Not tracked by the garbage collector: it refers to its device only, and most live for less than a frame. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device)
 {
-    vkpy_submission *self = allocate();
+    vkpy_submission *self = VKPY_LIKELY(n_spares > 0)
+                                ? (vkpy_submission *)PyObject_Init((PyObject *)spares[--n_spares], vkpy_submission_type)
+                                : PyObject_New(vkpy_submission, vkpy_submission_type);
     if (VKPY_UNLIKELY(self == NULL))
         return NULL;
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);

@@ -45,10 +45,6 @@ class DeviceCore(_native.Device):
         """The name that shared pages show."""
         return str(self._name)
 
-    def _check(self) -> None:
-        """Raise the reason if the device is closed, lost or inherited through fork."""
-        check(lib.vks_device_state(self._core), "Device")
-
     @property
     def is_lost(self) -> bool:
         """Whether the driver has reported the loss of the device."""

@@ -75,7 +75,6 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "_set_drawable": (None,),
     "_set_recorder": (None, 8),
     "_acquire_start": (0,),
-    "_hold_acquire": (0,),
     "_set_vulkan": (1, [], print),
 }
 
