@@ -28,6 +28,8 @@ WAITS = {
     "vks_cuda_timeline_detach",
     "vks_cuda_timeline_signal",  # a full stream blocks until one of its host functions has run, in Python perhaps
     "vks_cuda_timeline_wait",
+    "vks_device_create",  # starts threads, and creates semaphores in the driver
+    "vks_device_shutdown",
     "vks_display_set_source",
     "vks_display_shutdown",
     "vks_fence_close",  # waits for submissions to another API's queue, where a host function may need the GIL
@@ -38,16 +40,19 @@ WAITS = {
     "vks_surface_close",
     "vks_surface_export",
     "vks_swapchain_attach",
+    "vks_swapchain_create",
     "vks_swapchain_image",
     "vks_swapchain_new_offscreen",
     "vks_swapchain_retarget",
     "vks_swapchain_take_semaphores",
     "vks_swapchain_try_close",
+    "vks_swapchain_unref",  # the last one waits for the presentation engine
     "vks_work_ring_take",
 }
 
 # The ends of objects, as calls in C of their one argument: no signal handler of Python runs between two of them.
 ENDS = {
+    "vks_device": ("vks_device_shutdown", "vks_device_unref"),
     "vks_display": ("vks_display_shutdown", "vks_display_unref"),
     "vks_dispatcher": ("vks_dispatcher_close", "vks_dispatcher_unref"),
     "vks_observer": ("vks_observer_destroy",),
@@ -59,9 +64,11 @@ ENDS = {
     "vks_fence": ("vks_fence_close", "vks_fence_unref"),
     "vks_queue": ("vks_queue_close", "vks_queue_unref"),
     "vks_recorder": ("vks_recorder_unref",),
+    "vks_swapchain": ("vks_swapchain_unref",),
     "vks_tracker": ("vks_tracker_destroy",),
     "vks_server_poll": ("vks_server_poll_destroy",),
     "vks_surface": ("vks_surface_close", "vks_surface_unref"),
+    "vks_work": ("vks_work_unref",),
     "vks_work_ring": ("vks_work_ring_destroy",),
 }
 

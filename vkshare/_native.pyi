@@ -7,20 +7,14 @@ GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and built-in one
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Self
 
-from vkshare.util.event_queue import EventQueue
-
-LAYOUT_VERSION: int
-SLOTS: int
-MAX_QUEUE_SURFACES: int
-MAX_METADATA: int
 MESSAGE_CALLBACK: int  # address of vks_message_callback (native/backend/messages.h)
 
 class Device:
+    """One queue. `queue_lock`: what its lock needs alive."""
+
     @property
     def _address(self) -> int: ...
-    """One queue. `info`: the capsule of a vks_device_info; `queue_lock`: what the lock in it needs alive."""
-
-    def __init__(self, info: object, queue_lock: object = None) -> None: ...
+    def __init__(self, cell: object, queue_lock: object = None) -> None: ...
     @property
     def is_closed(self) -> bool: ...
     def submit(self, *commands: Any, waits: Any = (), signals: Any = ()) -> Submission: ...
@@ -40,7 +34,8 @@ class Submission:
     def device(self) -> Device: ...
     def wait(self, timeout: float | None = None) -> None:
         """Waits until it has run; TimeoutError after `timeout` seconds."""
-    def _notify(self, event_queue: EventQueue, token: int) -> None: ...
+    @property
+    def _address(self) -> int: ...  # of its vks_submission
     def __reduce_ex__(self, protocol: Any) -> NoReturn: ...
     def __await__(self) -> Any: ...  # calls vkshare.core.event_loop.wait_submission(self)
 
@@ -127,7 +122,6 @@ class Surface:
     def is_closed(self) -> bool: ...
     def acquire(self, key: int = 0, timeout: float | None = None, *, mode: str = "cpu+gpu") -> None: ...
     def release(self, key: int = 0) -> None: ...
-    def _hold_acquire(self, key: int) -> object | None: ...  # a capsule of the acquire; None: granted at once
     def _cpu_access(self, timeout: float | None = None) -> None: ...  # waits until the CPU may touch the pixels
     def _external_begin(self, after_cpu: bool, timeout: float | None = None) -> int: ...  # vks_surface_external_begin
     def _external_signal_value(self) -> int: ...
@@ -158,23 +152,23 @@ class Consumer(_QueueEnd):
     def dequeue(self, timeout: float | None = None) -> tuple[Any, bytes]: ...
 
 def capsule(address: int, kind: str) -> object: ...  # kind: its type, such as "vks_drawable", or "vks_fence **"
-def address(capsule: object) -> int: ...  # of the vks_work that it owns
 def deadline(timeout: float | None) -> int: ...  # ns of CLOCK_MONOTONIC; 0: test and return; TypeError, ValueError
 
 class Swapchain:
-    @property
-    def _address(self) -> int: ...
     """The frames of a window or of a headless target: native/present/swapchain.h.
 
-    `info`: the capsule of a vks_swapchain_info, whose device is left out. acquire() calls _adopt(index, generation)
-    where the image has no Surface, and _not_acquired(status, width, height, timeout) in place of an error.
+    acquire() calls _adopt(index, generation) where the image has no Surface, and _not_acquired(status, width, height,
+    timeout) in place of an error.
     """
+
+    @property
+    def _address(self) -> int: ...
 
     _acquired_hook: Callable[..., None] | None
     _presenting_hook: Callable[..., None] | None
     _window_check: Callable[[], object] | None  # now and then while an acquire waits
 
-    def __init__(self, device: Device, frame_type: type[Frame], info: object) -> None: ...
+    def __init__(self, device: Device, cell: object, frame_type: type[Frame], asks_server: bool = False) -> None: ...
     def present(self, frame: Frame) -> None: ...
     def _run(self, lists: Mapping[int, CommandList], timeout: float | None = None) -> None: ...
     # `lists`: the commands of an image at generation * 16 + index

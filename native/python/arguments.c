@@ -90,19 +90,6 @@ bool vkpy_u64_slow(PyObject *object, const char *name, unsigned least, uint64_t 
     return index != NULL;
 }
 
-bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out)
-{
-    int overflow = 1;
-    if (PyLong_CheckExact(object))
-        *out = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow == 0 && *out >= least && *out <= most)
-        return true;
-    PyObject *index = vkpy_call(&integer, "(sOLL)", name, object, least, most);
-    *out = index == NULL ? 0 : PyLong_AsLongLong(index);
-    Py_XDECREF(index);
-    return index != NULL;
-}
-
 bool vkpy_quick_double(PyObject *object, double *out)
 {
     if (object == NULL || !(PyFloat_CheckExact(object) || PyLong_CheckExact(object)))
@@ -121,26 +108,14 @@ bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
     double seconds = 0;
     if (!vkpy_quick_double(object, &seconds) || !(seconds >= 0.0)) { /* NaN too */
         PyObject *read = vkpy_call(&function, "(O)", object);
-        if (read == NULL || !vkpy_quick_double(read, &seconds)) {
-            Py_XDECREF(read);
+        bool good = read != NULL && vkpy_quick_double(read, &seconds);
+        Py_XDECREF(read);
+        if (!good)
             return false;
-        }
-        Py_DECREF(read);
     }
     /* Rounded up, because a timeout of 0 would not wait at all. */
     *out = seconds > longest ? VKS_FOREVER : (uint64_t)ceil(seconds * 1e9);
     return true;
-}
-
-bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object, vks_event_queue **event_queue,
-                                uint64_t *token)
-{
-    PyObject *capsule = PyObject_GetAttrString(event_queue_object, "_handle");
-    *event_queue = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "vks_event_queue");
-    Py_XDECREF(capsule);
-    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
-        return vkpy_type_error(event_queue_object, "event_queue", "a EventQueue");
-    return *event_queue != NULL && vkpy_u64(token_object, "token", token);
 }
 
 bool vkpy_bool(PyObject *object, bool *out)

@@ -2,8 +2,6 @@
  * subclass, records. */
 #include "vkpy.h"
 
-/* ---- making one -------------------------------------------------------------------------------------------------- */
-
 int vkpy_commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"device", NULL};
@@ -33,30 +31,25 @@ void vkpy_commands_forget(vkpy_commands *self)
 int vkpy_commands_traverse(PyObject *object, visitproc visit, void *arg)
 {
     vkpy_commands *self = (vkpy_commands *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT((PyObject *)self->device);
     Py_VISIT(self->surface);
-    return 0;
+    return vkpy_traverse(object, visit, arg);
 }
 
-static void commands_dealloc(PyObject *object)
+static void vkpy_commands_dealloc(PyObject *object)
 {
     vkpy_commands *self = (vkpy_commands *)object;
-    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    vkpy_dealloc_begin(object);
     vkpy_commands_forget(self);
     Py_XDECREF((PyObject *)self->device);
     vkpy_dealloc_free(object);
 }
 
-static PyObject *commands_reset(PyObject *object, PyObject *ignored)
+static PyObject *commands_reset(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    (void)ignored;
     VKPY_LIVE_BY((vkpy_commands *)object, device);
     vkpy_commands_forget((vkpy_commands *)object);
     Py_RETURN_NONE;
 }
-
-/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 /* Called from Device._reap(), on a thread that holds the GIL. `user` is an owned reference. */
 static void retire(void *user)
@@ -122,23 +115,18 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *arguments)
     return result;
 }
 
-/* ---- the type ---------------------------------------------------------------------------------------------------- */
-
 VKPY_GETTER_BY(commands_device, vkpy_commands, device, Py_NewRef((PyObject *)self->device))
 VKPY_GETTER_BY(commands_surfaces, vkpy_commands, device,
                self->surface != NULL ? PyTuple_Pack(1, self->surface) : PyTuple_New(0))
 
-static PyObject *commands_is_compiled(PyObject *object, void *ignored)
+static PyObject *commands_is_compiled(PyObject *object, void *Py_UNUSED(ignored))
 {
-    (void)ignored;
     return PyBool_FromLong(((vkpy_commands *)object)->core != NULL);
 }
 
 static PyMethodDef methods[] = {
-    {"_set_vulkan", commands_set_vulkan, METH_VARARGS,
-     "_set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0, /)\n--\n\nretire() is called from "
-     "Device._reap() once the last use has run."},
-    {"_reset", commands_reset, METH_NOARGS, "_reset($self)\n--\n\nDrops the compiled commands."},
+    {"_set_vulkan", commands_set_vulkan, METH_VARARGS, "Sets recorded VkCommandBuffers as what was compiled."},
+    {"_reset", commands_reset, METH_NOARGS, "Drops the compiled commands."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -149,18 +137,6 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_commands), {NULL, 0, 0, 0, NULL}};
-
-static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"Work that is recorded once and submitted many times: the base of vkshare.CommandList."},
-    {Py_tp_init, (void *)vkpy_commands_init},
-    {Py_tp_dealloc, (void *)commands_dealloc},
-    {Py_tp_traverse, (void *)vkpy_commands_traverse},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec vkpy_commands_spec = {"vkshare._native.CommandList", sizeof(vkpy_commands), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+VKPY_SLOTS(commands, vkpy_commands, vkpy_commands_traverse,
+           "Work that is recorded once and submitted many times: the base of vkshare.CommandList.", vkpy_weaklist,
+           {Py_tp_methods, methods});

@@ -4,7 +4,7 @@
  * An image is closed before it is destroyed, and that needs the GIL. So no image is destroyed while
  * it is recorded. A swapchain's images are destroyed by the core: these are pinned. */
 #include "submit/compile.h"
-#include "vkpy_present.h"
+#include "vkpy.h"
 
 /* Limit of attempts: each makes a recorder or a pipeline that was missing. */
 enum { ROUNDS = VKS_PIPELINES * VKS_PIPELINE_FORMATS + 8 };
@@ -21,7 +21,7 @@ typedef struct pins {
 static void unpin(pins *held)
 {
     for (size_t i = 0; i < held->count; ++i) {
-        VKPY_SHORT(held->swapchains[i]->device, vks_swapchain_unpin(held->swapchains[i]->core));
+        VKPY_SHORT_VOID(held->swapchains[i]->device, vks_swapchain_unpin(held->swapchains[i]->core));
         Py_DECREF((PyObject *)held->swapchains[i]);
     }
     PyMem_Free(held->swapchains);
@@ -35,7 +35,7 @@ static bool pin(pins *held, const vkpy_surface *surface)
     vkpy_swapchain *swapchain = (vkpy_swapchain *)Py_NewRef(object);
     vks_status status = VKS_CLOSED;
     if (swapchain->core != NULL)
-        VKPY_SHORT(swapchain->device, status = vks_swapchain_pin(swapchain->core, surface->generation));
+        status = VKPY_SHORT(swapchain->device, vks_swapchain_pin(swapchain->core, surface->generation));
     if (status == VKS_OK) {
         held->swapchains[held->count++] = swapchain;
         return true;
@@ -150,11 +150,9 @@ static outcome compile_once(vkpy_recording *self)
     return how;
 }
 
-PyObject *vkpy_compile(PyObject *object, PyObject *ignored)
+PyObject *vkpy_compile(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    vkpy_recording *self = (vkpy_recording *)object;
-    (void)ignored;
-    VKPY_LIVE(self);
+    VKPY_SELF(vkpy_recording);
     for (int round = 0; round < ROUNDS; ++round) {
         outcome how = compile_once(self);
         if (how == DONE)

@@ -3,43 +3,26 @@
 
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
 {
-    if (!PyObject_TypeCheck(object, vkpy_device_type)) {
-        vkpy_type_error(object, name, "a Device");
-        return NULL;
-    }
+    if (!PyObject_TypeCheck(object, vkpy_device_type))
+        return vkpy_type_error(object, name, "a Device"), NULL;
     vkpy_device *device = (vkpy_device *)object;
     return device->core != NULL ? device : (vkpy_device *)vkpy_raise_uninitialised(object);
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
-
-/* `info`: a capsule of a vks_device_info. `queue_lock`: None, or what the functions and the user
- * pointer of the lock in it need alive, because the lock is a pair of Python callables. */
-static int device_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+/* vkshare/core/device_core.py creates the object of the core. `queue_lock`: None, or what the functions and
+ * the user pointer of its lock need alive, because the lock is a pair of Python callables. */
+static int device_init(PyObject *object, PyObject *arguments, PyObject *Py_UNUSED(keywords))
 {
-    static char *names[] = {"info", "queue_lock", NULL};
     vkpy_device *self = (vkpy_device *)object;
-    PyObject *capsule, *queue_lock = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:Device", names, &capsule, &queue_lock))
+    PyObject *cell, *queue_lock = Py_None;
+    if (!PyArg_ParseTuple(arguments, "O|O:Device", &cell, &queue_lock))
         return -1;
-    if (self->initialised)
+    if (self->core != NULL)
         return vkpy_raise_initialised("Device");
-    const vks_device_info *info = PyCapsule_GetPointer(capsule, "vks_device_info");
-    if (info == NULL)
+    self->core = vkpy_take(cell, "vks_device **");
+    if (self->core == NULL)
         return -1;
-    vks_device *core = NULL;
-    vks_status status;
-    self->initialised = true; /* before the GIL is released */
-    Py_BEGIN_ALLOW_THREADS    /* starts threads, and creates semaphores in the driver */
-    status = vks_device_create(info, &core);
-    Py_END_ALLOW_THREADS
-    if (status != VKS_OK) {
-        self->initialised = false;
-        vkpy_raise(status, "Device");
-        return -1;
-    }
     self->queue_lock = queue_lock == Py_None ? NULL : Py_NewRef(queue_lock);
-    self->core = core;
     return 0;
 }
 
@@ -62,7 +45,7 @@ static int device_clear(PyObject *object)
 static void device_dealloc(PyObject *object)
 {
     vkpy_device *self = (vkpy_device *)object;
-    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    vkpy_dealloc_begin(object);
     if (self->core != NULL) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -81,13 +64,10 @@ static void device_dealloc(PyObject *object)
     vkpy_dealloc_free(object);
 }
 
-static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
+static PyObject *device_shutdown(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    vkpy_device *self = (vkpy_device *)object;
-    vks_status status;
-    (void)ignored;
-    VKPY_LIVE(self);
-    VKPY_BLOCKING(status, vks_device_try_shutdown(self->core));
+    VKPY_SELF(vkpy_device);
+    vks_status status = VKPY_BLOCKING(vks_device_try_shutdown(self->core));
     if (status != VKS_OK)
         return vkpy_raise(status, "Device.close");
     vkpy_held_arguments_clear(self);
@@ -96,12 +76,10 @@ static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
 
 static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Device._reap", 1, 0, 1, {"all"}, {NULL}};
-    vkpy_device *self = (vkpy_device *)object;
-    PyObject *values[1];
     bool all = false;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &all))
+    VKPY_SELF(vkpy_device);
+    VKPY_BIND("Device._reap", 1, 0, 1, "all");
+    if (!vkpy_bool(values[0], &all))
         return NULL;
     size_t reaped = vks_device_reap(self->core, all); /* calls Python functions, so it keeps the GIL */
     vkpy_held_arguments_release_all(self);
@@ -109,35 +87,30 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);
 }
 
-static PyObject *device_check(PyObject *object, PyObject *ignored)
+static PyObject *device_check(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    vkpy_device *self = (vkpy_device *)object;
-    (void)ignored;
-    VKPY_LIVE(self);
+    VKPY_SELF(vkpy_device);
     return vkpy_none_or_raise(vks_device_state(self->core), "Device");
 }
 
-static PyObject *device_set_recorder(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *device_set_recorder(PyObject *object, PyObject *arguments)
 {
-    static vkpy_signature signature = {"Device._set_recorder", 2, 2, 2, {"recorder", "subpixel_bits"}, {NULL}};
-    vkpy_device *self = (vkpy_device *)object;
-    PyObject *values[2];
-    long long subpixel_bits;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_integer(values[1], "subpixel_bits", 4, 8, &subpixel_bits))
+    PyObject *recorder;
+    unsigned subpixel_bits;
+    VKPY_SELF(vkpy_device);
+    if (!PyArg_ParseTuple(arguments, "OI:Device._set_recorder", &recorder, &subpixel_bits))
         return NULL;
-    if (values[0] != Py_None && !PyCapsule_IsValid(values[0], "vks_recorder")) {
-        vkpy_type_error(values[0], "recorder", "the capsule of a vks_recorder");
-        return NULL;
-    }
+    if (recorder != Py_None && !PyCapsule_IsValid(recorder, "vks_recorder"))
+        return vkpy_type_error(recorder, "recorder", "the capsule of a vks_recorder"), NULL;
+    if (subpixel_bits < 4 || subpixel_bits > 8)
+        return PyErr_Format(PyExc_ValueError, "subpixel_bits is %u, allowed is 4 to 8", subpixel_bits);
     if (self->subpixel_bits != 0) /* two threads made the first list at once */
         Py_RETURN_NONE;
-    if (values[0] != Py_None) {
-        self->recorder = PyCapsule_GetPointer(values[0], "vks_recorder");
+    if (recorder != Py_None) {
+        self->recorder = PyCapsule_GetPointer(recorder, "vks_recorder");
         vks_recorder_ref(self->recorder);
     }
-    self->subpixel_bits = (uint32_t)subpixel_bits;
+    self->subpixel_bits = subpixel_bits;
     Py_RETURN_NONE;
 }
 
@@ -145,16 +118,10 @@ static PyMethodDef methods[] = {
     {"submit", VKPY_FASTCALL(vkpy_submit), VKPY_FAST,
      "submit($self, *commands, waits=(), signals=())\n--\n\nHands work to the queue, or holds it until its waits are "
      "certain."},
-    {"_check", device_check, METH_NOARGS,
-     "_check($self)\n--\n\nRaises if the device is closed, lost or inherited through fork."},
-    {"_reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
-     "_reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
-    {"_set_recorder", VKPY_FASTCALL(device_set_recorder), VKPY_FAST,
-     "_set_recorder($self, recorder, subpixel_bits)\n--\n\nThe capsule of the vks_recorder with which its lists are "
-     "compiled, or None: the rasteriser. A second one is left out."},
-    {"_shutdown", device_shutdown, METH_NOARGS,
-     "_shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for "
-     "ever."},
+    {"_check", device_check, METH_NOARGS, "Raises if the device is closed, lost or inherited through fork."},
+    {"_reap", VKPY_FASTCALL(device_reap), VKPY_FAST, "Calls the retire functions of dead lists whose work is done."},
+    {"_set_recorder", device_set_recorder, METH_VARARGS, "How its lists are compiled. A second call does nothing."},
+    {"_shutdown", device_shutdown, METH_NOARGS, "Ends everything; idempotent. False: the driver hangs."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -167,24 +134,5 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_device), {NULL, 0, 0, 0, NULL}};
-
-static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"One queue of an adapter: the base of vkshare.Device."},
-    {Py_tp_init, (void *)device_init},
-    {Py_tp_dealloc, (void *)device_dealloc},
-    {Py_tp_traverse, (void *)device_traverse},
-    {Py_tp_clear, (void *)device_clear},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec vkpy_device_spec = {
-    "vkshare._native.Device",
-    sizeof(vkpy_device),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+VKPY_SLOTS(device, device, device_traverse, "One queue of an adapter: the base of vkshare.Device.", vkpy_weaklist,
+           {Py_tp_methods, methods}, {Py_tp_clear, (void *)device_clear});

@@ -10,7 +10,7 @@ typedef struct dl_tensor {
     int32_t n_dimensions;
     uint8_t code, bits;
     uint16_t lanes;
-    int64_t *shape, *strides; /* in elements */
+    long long *shape, *strides; /* int64_t; in elements */
     uint64_t byte_offset;
 } dl_tensor;
 
@@ -38,7 +38,7 @@ typedef struct tensor_block {
         versioned_tensor versioned;
     } as;
     PyObject *keep;
-    int64_t shape[DIMENSIONS], strides[DIMENSIONS];
+    long long shape[DIMENSIONS], strides[DIMENSIONS];
 } tensor_block;
 
 static const char *name_of(bool versioned) { return versioned ? "dltensor_versioned" : "dltensor"; }
@@ -70,35 +70,23 @@ static void delete_capsule(PyObject *capsule)
         }
 }
 
-PyObject *vkpy_dlpack(PyObject *module, PyObject *arguments)
+PyObject *vkpy_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *keep, *read_only; /* read_only None: the consumer supports no versions */
+    dl_tensor tensor = {.n_dimensions = DIMENSIONS, .lanes = 1};
     unsigned long long address;
-    long long shape[DIMENSIONS], strides[DIMENSIONS];
-    int device_type, device_id;
-    unsigned char code, bits;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "OKiibb(LLL)(LLL)O:dlpack", &keep, &address, &device_type, &device_id, &code,
-                          &bits, &shape[0], &shape[1], &shape[2], &strides[0], &strides[1], &strides[2], &read_only))
-        return NULL;
     tensor_block *block = calloc(1, sizeof *block);
     if (block == NULL)
         return PyErr_NoMemory();
-    for (int i = 0; i < DIMENSIONS; i++) {
-        block->shape[i] = shape[i];
-        block->strides[i] = strides[i];
+    if (!PyArg_ParseTuple(arguments, "OKiibb(LLL)(LLL)O:dlpack", &keep, &address, &tensor.device_type,
+                          &tensor.device_id, &tensor.code, &tensor.bits, &block->shape[0], &block->shape[1],
+                          &block->shape[2], &block->strides[0], &block->strides[1], &block->strides[2], &read_only)) {
+        free(block);
+        return NULL;
     }
-    dl_tensor tensor = {
-        .data = (void *)(uintptr_t)address,
-        .device_type = device_type,
-        .device_id = device_id,
-        .n_dimensions = DIMENSIONS,
-        .code = code,
-        .bits = bits,
-        .lanes = 1,
-        .shape = block->shape,
-        .strides = block->strides,
-    };
+    tensor.data = (void *)(uintptr_t)address;
+    tensor.shape = block->shape;
+    tensor.strides = block->strides;
     bool versioned = read_only != Py_None;
     if (versioned)
         block->as.versioned = (versioned_tensor){.major = 1,

@@ -53,21 +53,18 @@ PyObject *vkpy_raise_named(const char *class_name, const char *format, ...)
     return NULL;
 }
 
-PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout)
+PyObject *vkpy_raise_timeout(const char *error_class, uint64_t timeout, const char *format, ...)
 {
-    PyObject *seconds = PyFloat_FromDouble((double)timeout / 1e9);
-    if (seconds != NULL)
-        PyErr_Format(PyExc_TimeoutError, "%s: not done within %R s", what, seconds);
-    Py_XDECREF(seconds);
-    return NULL;
-}
-
-PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout)
-{
-    PyObject *seconds = PyFloat_FromDouble((double)timeout / 1e9);
-    if (seconds != NULL)
-        vkpy_raise_named("AcquireTimeout", "Surface.acquire: the surface was not released with key %llu within %R s",
-                         (unsigned long long)key, seconds);
+    va_list values;
+    va_start(values, format);
+    PyObject *text = PyUnicode_FromFormatV(format, values);
+    va_end(values);
+    PyObject *seconds = text == NULL ? NULL : PyFloat_FromDouble((double)timeout / 1e9);
+    if (seconds != NULL && error_class == NULL)
+        PyErr_Format(PyExc_TimeoutError, "%U within %R s", text, seconds);
+    else if (seconds != NULL)
+        vkpy_raise_named(error_class, "%U within %R s", text, seconds);
+    Py_XDECREF(text);
     Py_XDECREF(seconds);
     return NULL;
 }

@@ -1,121 +1,75 @@
 /* Fence: a timeline. */
 #include "vkpy.h"
 
-/* ---- its beginning and its end ----------------------------------------------------------------------------------- */
-
 /* vkshare/core/fence_core.py creates the object of the core. */
-static int fence_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+static int fence_init(PyObject *object, PyObject *arguments, PyObject *Py_UNUSED(keywords))
 {
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *device, *cell;
-    (void)keywords;
     if (!PyArg_ParseTuple(arguments, "OO:Fence", &device, &cell))
         return -1;
     if (self->core != NULL)
         return vkpy_raise_initialised("Fence");
-    self->core = vkpy_take(device, cell, "vks_fence **", &self->device);
+    self->core = vkpy_take_of(device, cell, "vks_fence **", &self->device);
     return self->core != NULL ? 0 : -1;
-}
-
-static int fence_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT((PyObject *)((vkpy_fence *)object)->device);
-    return 0;
 }
 
 static void fence_dealloc(PyObject *object)
 {
     vkpy_fence *self = (vkpy_fence *)object;
-    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    vkpy_dealloc_begin(object);
     if (self->core != NULL) {
-        VKPY_SHORT(self->device, vks_fence_close(self->core); vks_fence_unref(self->core));
+        VKPY_SHORT_VOID(self->device, vks_fence_close(self->core); vks_fence_unref(self->core));
         Py_DECREF(self->device);
     }
     vkpy_dealloc_free(object);
 }
 
-/* ---- use --------------------------------------------------------------------------------------------------------- */
-
 static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence.signal", 1, 1, 1, {"value"}, {NULL}};
-    vkpy_fence *self = (vkpy_fence *)object;
-    PyObject *values[1];
     uint64_t value;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_fence_value(values[0], "value", 1, ", above the fence's queued_value", &value))
+    VKPY_SELF(vkpy_fence);
+    VKPY_BIND("Fence.signal", 1, 1, 1, "value");
+    if (!vkpy_fence_value(values[0], "value", 1, ", above the fence's queued_value", &value))
         return NULL;
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_signal(self->core, value));
+    vks_status status = VKPY_SHORT(self->device, vks_fence_signal(self->core, value));
     return vkpy_none_or_raise(status, "Fence.signal");
 }
 
 static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence.wait", 2, 1, 2, {"value", "timeout"}, {NULL}};
-    vkpy_fence *self = (vkpy_fence *)object;
-    PyObject *values[2];
     uint64_t value, timeout;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_timeout(values[1], &timeout))
+    VKPY_SELF(vkpy_fence);
+    VKPY_BIND("Fence.wait", 2, 1, 2, "value", "timeout");
+    if (!vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_timeout(values[1], &timeout))
         return NULL;
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_poll(self->core, value));
-    if (status == VKS_TIMEOUT && timeout != 0) {
-        uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_fence_wait(self->core, value, deadline));
-    }
+    vks_status status = VKPY_POLL_THEN_WAIT(self->device, timeout, vks_fence_poll(self->core, value),
+                                            vks_fence_wait(self->core, value, deadline));
     return vkpy_waited(status, "Fence.wait", timeout);
 }
 
 static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence.is_done", 1, 1, 1, {"value"}, {NULL}};
-    vkpy_fence *self = (vkpy_fence *)object;
-    PyObject *values[1];
     uint64_t value;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_fence_value(values[0], "value", 0, "", &value))
+    VKPY_SELF(vkpy_fence);
+    VKPY_BIND("Fence.is_done", 1, 1, 1, "value");
+    if (!vkpy_fence_value(values[0], "value", 0, "", &value))
         return NULL;
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_poll(self->core, value));
-    return vkpy_done_or_raise(status, "Fence.is_done");
+    return vkpy_done_or_raise(VKPY_SHORT(self->device, vks_fence_poll(self->core, value)), "Fence.is_done");
 }
 
-/* ---- properties -------------------------------------------------------------------------------------------------- */
-
-static PyObject *fence_value(PyObject *object, void *ignored)
+static inline PyObject *read_value(vkpy_fence *self, vks_status (*read)(vks_fence *, uint64_t *), const char *what)
 {
-    vkpy_fence *self = (vkpy_fence *)object;
-    uint64_t value;
-    (void)ignored;
-    VKPY_LIVE(self);
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_value(self->core, &value));
-    return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Fence.value");
+    uint64_t value = 0;
+    vks_status status = VKPY_SHORT(self->device, read(self->core, &value));
+    return vkpy_u64_or_raise(status, value, what);
 }
 
-static PyObject *fence_queued_value(PyObject *object, void *ignored)
-{
-    vkpy_fence *self = (vkpy_fence *)object;
-    uint64_t value;
-    (void)ignored;
-    VKPY_LIVE(self);
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_queued(self->core, &value));
-    return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value)
-                                         : vkpy_raise(status, "Fence.queued_value");
-}
-
+VKPY_GETTER(fence_value, vkpy_fence, read_value(self, vks_fence_value, "Fence.value"))
+VKPY_GETTER(fence_queued_value, vkpy_fence, read_value(self, vks_fence_queued, "Fence.queued_value"))
 VKPY_GETTER(fence_device, vkpy_fence, Py_NewRef((PyObject *)self->device))
 VKPY_ADDRESS_GETTER(fence_address, vkpy_fence)
 VKPY_GETTER(fence_is_closed, vkpy_fence, PyBool_FromLong(vks_fence_is_closed(self->core)))
-
-/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"signal", VKPY_FASTCALL(fence_signal), VKPY_FAST,
@@ -136,23 +90,5 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_fence), {NULL, 0, 0, 0, NULL}};
-
-static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"A 64-bit counter that only grows: the base of vkshare.Fence."},
-    {Py_tp_init, (void *)fence_init},
-    {Py_tp_dealloc, (void *)fence_dealloc},
-    {Py_tp_traverse, (void *)fence_traverse},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec vkpy_fence_spec = {
-    "vkshare._native.Fence",
-    sizeof(vkpy_fence),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+VKPY_SLOTS(fence, fence, vkpy_traverse, "A 64-bit counter that only grows: the base of vkshare.Fence.", vkpy_weaklist,
+           {Py_tp_methods, methods});

@@ -1,13 +1,5 @@
 /* Frame: an acquired image. */
-#include "vkpy_present.h"
-
-vkpy_frame *vkpy_frame_new(vkpy_swapchain *swapchain)
-{
-    vkpy_frame *self = (vkpy_frame *)PyType_GenericAlloc(swapchain->frame_type, 0);
-    if (VKPY_LIKELY(self != NULL))
-        self->swapchain = (vkpy_swapchain *)Py_NewRef((PyObject *)swapchain);
-    return self;
-}
+#include "vkpy.h"
 
 static void drop(vkpy_frame *self)
 {
@@ -51,30 +43,24 @@ static void frame_dealloc(PyObject *object)
 
 vkpy_frame *vkpy_frame_argument(const vkpy_swapchain *swapchain, PyObject *object)
 {
-    if (!PyObject_TypeCheck(object, vkpy_frame_type)) {
-        vkpy_type_error(object, "frame", "a Frame that acquire() gave");
-        return NULL;
-    }
     vkpy_frame *frame = (vkpy_frame *)object;
-    if (frame->swapchain != swapchain) {
+    if (!PyObject_TypeCheck(object, vkpy_frame_type))
+        vkpy_type_error(object, "frame", "a Frame that acquire() gave");
+    else if (frame->swapchain != swapchain)
         vkpy_raise_named("InvalidCallError", "the frame is of another swapchain: present it there");
-        return NULL;
-    }
-    if (frame->is_over) {
+    else if (frame->is_over)
         vkpy_raise_named("InvalidCallError", "the frame was presented or closed already: acquire() another");
-        return NULL;
-    }
-    return frame;
+    else
+        return frame;
+    return NULL;
 }
 
-static int frame_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+static int frame_init(PyObject *object, PyObject *arguments, PyObject *Py_UNUSED(keywords))
 {
-    static char *names[] = {"swapchain", "width", "height", NULL};
     vkpy_frame *self = (vkpy_frame *)object;
     PyObject *swapchain;
     unsigned width, height;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!II:Frame", names, vkpy_swapchain_type, &swapchain, &width,
-                                     &height))
+    if (!PyArg_ParseTuple(arguments, "O!II:Frame", vkpy_swapchain_type, &swapchain, &width, &height))
         return -1;
     if (self->swapchain != NULL) {
         vkpy_raise_named("InvalidCallError", "a Frame comes from Swapchain.acquire()");
@@ -85,35 +71,20 @@ static int frame_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     return 0;
 }
 
-static PyObject *frame_close(PyObject *object, PyObject *ignored)
+static PyObject *frame_close(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    (void)ignored;
     drop((vkpy_frame *)object);
     ((vkpy_frame *)object)->is_over = true;
     Py_RETURN_NONE;
 }
 
-static PyObject *frame_swapchain(PyObject *object, void *ignored)
+static PyObject *frame_is_hidden(PyObject *object, void *Py_UNUSED(ignored))
 {
-    vkpy_frame *self = (vkpy_frame *)object;
-    (void)ignored;
-    VKPY_LIVE_BY(self, swapchain);
-    return Py_NewRef((PyObject *)self->swapchain);
-}
-
-static PyObject *frame_is_hidden(PyObject *object, void *ignored)
-{
-    (void)ignored;
     return PyBool_FromLong(((vkpy_frame *)object)->core.generation == 0);
 }
 
-static PyObject *frame_address(PyObject *object, void *ignored)
-{
-    vkpy_frame *self = (vkpy_frame *)object;
-    (void)ignored;
-    VKPY_LIVE_BY(self, swapchain);
-    return PyLong_FromVoidPtr(&self->core);
-}
+VKPY_GETTER_BY(frame_swapchain, vkpy_frame, swapchain, Py_NewRef((PyObject *)self->swapchain))
+VKPY_GETTER_BY(frame_address, vkpy_frame, swapchain, PyLong_FromVoidPtr(&self->core))
 
 static PyMethodDef methods[] = {
     {"close", frame_close, METH_NOARGS,
@@ -139,22 +110,5 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"An image that was acquired: the base of vkshare.Frame."},
-    {Py_tp_init, (void *)frame_init},
-    {Py_tp_dealloc, (void *)frame_dealloc},
-    {Py_tp_traverse, (void *)frame_traverse},
-    {Py_tp_clear, (void *)frame_clear},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec vkpy_frame_spec = {
-    "vkshare._native.Frame",
-    sizeof(vkpy_frame),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+VKPY_SLOTS(frame, frame, frame_traverse, "An image that was acquired: the base of vkshare.Frame.", members,
+           {Py_tp_methods, methods}, {Py_tp_clear, (void *)frame_clear});

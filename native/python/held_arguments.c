@@ -51,9 +51,7 @@ void vkpy_held_arguments_release(vkpy_device *device, size_t most)
 {
     while (most-- > 0 && device->held_first != NULL) {
         vkpy_held_arguments *entry = pop(device);
-        bool held;
-        VKPY_SHORT(device, held = vks_submission_is_held(device->core, &entry->submission));
-        if (held)
+        if (VKPY_SHORT(device, vks_submission_is_held(device->core, &entry->submission)))
             append(device, entry); /* to the end, so that a submission that stays held hides none behind it */
         else
             drop(entry);

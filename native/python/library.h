@@ -60,10 +60,4 @@ static inline void vkpy_call_back(PyObject *callables, Py_ssize_t which)
     PyGILState_Release(state);
 }
 
-static inline void vkpy_restore(PyThreadState *thread)
-{
-    if (thread != NULL)
-        PyEval_RestoreThread(thread);
-}
-
 #endif

@@ -1,42 +1,58 @@
 /* The module vkshare._native: its types, constants and free functions. */
 #include "vkpy.h"
-#include "vkpy_present.h"
-#include "vkpy_queue.h"
 
 #include "backend/messages.h"
 #include "os/platform.h"
 
-PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
-PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_fence_type, *vkpy_surface_type,
-    *vkpy_array_buffer_type, *vkpy_recording_type;
+    *vkpy_array_buffer_type, *vkpy_recording_type, *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_producer_type,
+    *vkpy_consumer_type;
 
-static const struct {
-    const char *name;
-    PyTypeObject **type;
-    PyType_Spec *spec;
-    PyTypeObject **base; /* an earlier one; NULL: object */
+#define BASE (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE)
+#define COLLECTED (BASE | Py_TPFLAGS_HAVE_GC)
+#define FINAL (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION) /* submit() creates exactly this type */
+
+/* The type and the slots of that name; `base`: an earlier type, or NULL: object. */
+#define TYPE(public_name, name, structure, flags, base)                                                                \
+    {                                                                                                                  \
+        &vkpy_##name##_type, base,                                                                                     \
+        {                                                                                                              \
+            "vkshare._native." public_name, sizeof(structure), 0, flags, vkpy_##name##_slots                           \
+        }                                                                                                              \
+    }
+
+static struct {
+    PyTypeObject **type, **base;
+    PyType_Spec spec;
 } types[] = {
-    {"Device", &vkpy_device_type, &vkpy_device_spec, NULL},
-    {"Submission", &vkpy_submission_type, &vkpy_submission_spec, NULL},
-    {"CommandList", &vkpy_commands_type, &vkpy_commands_spec, NULL},
-    {"Recording", &vkpy_recording_type, &vkpy_recording_spec, &vkpy_commands_type},
-    {"Fence", &vkpy_fence_type, &vkpy_fence_spec, NULL},
-    {"Surface", &vkpy_surface_type, &vkpy_surface_spec, NULL},
-    {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec, NULL},
-    {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec, NULL},
-    {"Frame", &vkpy_frame_type, &vkpy_frame_spec, NULL},
-    {"Producer", &vkpy_producer_type, &vkpy_producer_spec, NULL},
-    {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec, NULL},
+    TYPE("Device", device, vkpy_device, COLLECTED, NULL),
+    TYPE("Submission", submission, vkpy_submission, FINAL, NULL),
+    TYPE("CommandList", commands, vkpy_commands, COLLECTED, NULL),
+    TYPE("Recording", recording, vkpy_recording, COLLECTED, &vkpy_commands_type),
+    TYPE("Fence", fence, vkpy_fence, COLLECTED, NULL),
+    TYPE("Surface", surface, vkpy_surface, COLLECTED, NULL),
+    TYPE("ArrayBuffer", array_buffer, PyObject, BASE, NULL),
+    TYPE("Swapchain", swapchain, vkpy_swapchain, COLLECTED, NULL),
+    TYPE("Frame", frame, vkpy_frame, COLLECTED, NULL),
+    TYPE("Producer", producer, vkpy_queue, COLLECTED, NULL),
+    TYPE("Consumer", consumer, vkpy_queue, COLLECTED, NULL),
 };
 
 /* ---- shared by all types ----------------------------------------------------------------------------------------- */
 
-void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected)
+PyMemberDef vkpy_weaklist[] = {VKPY_WEAKLIST, {NULL, 0, 0, 0, NULL}};
+
+int vkpy_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    if (collected)
-        PyObject_GC_UnTrack(self);
-    if (*weakrefs != NULL)
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((vkpy_object *)object)->device);
+    return 0;
+}
+
+void vkpy_dealloc_begin(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (((vkpy_object *)self)->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
 }
 
@@ -48,59 +64,50 @@ void vkpy_dealloc_free(PyObject *self)
     Py_DECREF(type);
 }
 
-void *vkpy_take(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner)
+void *vkpy_take(PyObject *cell, const char *kind)
 {
-    vkpy_device *found = vkpy_device_argument(device, "device");
-    void **place = found != NULL ? PyCapsule_GetPointer(cell, kind) : NULL;
+    void **place = PyCapsule_GetPointer(cell, kind);
     void *object = place != NULL ? *place : NULL;
-    if (object != NULL) {
+    if (object != NULL)
         *place = NULL;
-        *owner = (vkpy_device *)Py_NewRef(device);
-    } else if (place != NULL) {
+    else if (place != NULL)
         vkpy_raise_named("InvalidCallError", "this %s is empty", kind);
-    }
+    return object;
+}
+
+void *vkpy_take_of(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner)
+{
+    void *object = vkpy_device_argument(device, "device") != NULL ? vkpy_take(cell, kind) : NULL;
+    if (object != NULL)
+        *owner = (vkpy_device *)Py_NewRef(device);
     return object;
 }
 
 /* ---- for calls through cffi: vkshare/util/library_calls.py ------------------------------------------------------- */
 
-static PyObject *deadline(PyObject *module, PyObject *timeout_object)
+static PyObject *deadline(PyObject *Py_UNUSED(module), PyObject *timeout_object)
 {
     uint64_t timeout;
-    (void)module;
     return vkpy_timeout(timeout_object, &timeout) ? PyLong_FromUnsignedLongLong(vkpy_deadline(timeout)) : NULL;
 }
 
 /* The capsule of an object has no reference: its receiver takes one in the call for which it is made. "vks_fence **" is
  * a cell with an object, which its receiver takes out. */
-static PyObject *capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"capsule", 2, 2, 2, {"address", "kind"}, {NULL}};
-    static const char *const kinds[] = {"vks_device_info",    "vks_drawable", "vks_event_queue", "vks_recorder",
-                                        "vks_swapchain_info", "vks_fence **", "vks_surface **",  "vks_queue **"};
-    PyObject *values[2];
+    static const char *const kinds[] = {"vks_device **",  "vks_drawable", "vks_recorder",    "vks_fence **",
+                                        "vks_surface **", "vks_queue **", "vks_swapchain **"};
     uint64_t address;
-    (void)module;
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "address", &address))
+    VKPY_BIND("capsule", 2, 2, 2, "address", "kind");
+    if (!vkpy_u64(values[0], "address", &address))
         return NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && PyUnicode_Check(values[1]); ++i)
         if (PyUnicode_CompareWithASCIIString(values[1], kinds[i]) == 0)
             return PyCapsule_New((void *)(uintptr_t)address, kinds[i], NULL);
-    PyErr_Format(PyExc_ValueError, "kind is %R, which no method of this module takes", values[1]);
-    return NULL;
+    return PyErr_Format(PyExc_ValueError, "kind is %R, which no method of this module takes", values[1]);
 }
-
-static PyObject *address(PyObject *module, PyObject *capsule)
-{
-    (void)module;
-    void *found = PyCapsule_GetPointer(capsule, "vks_work");
-    return found != NULL ? PyLong_FromVoidPtr(found) : NULL;
-}
-
-/* ---- the module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
-    {"address", address, METH_O, "address($module, capsule)\n--\n\nThe address of the vks_work that a capsule owns."},
     {"capsule", VKPY_FASTCALL(capsule), VKPY_FAST,
      "capsule($module, address, kind)\n--\n\nAn object of the C library as an argument of this module's methods."},
     {"deadline", deadline, METH_O,
@@ -132,15 +139,10 @@ static int execute(PyObject *module)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
         if (*types[i].type == NULL)
             *types[i].type = (PyTypeObject *)PyType_FromSpecWithBases(
-                types[i].spec, types[i].base != NULL ? (PyObject *)*types[i].base : NULL);
-        if (*types[i].type == NULL || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type) < 0)
+                &types[i].spec, types[i].base != NULL ? (PyObject *)*types[i].base : NULL);
+        if (*types[i].type == NULL || PyModule_AddType(module, *types[i].type) < 0)
             return -1;
     }
-    if (PyModule_AddIntConstant(module, "LAYOUT_VERSION", VKS_LAYOUT_VERSION) < 0 ||
-        PyModule_AddIntConstant(module, "SLOTS", VKS_SLOTS) < 0 ||
-        PyModule_AddIntConstant(module, "MAX_QUEUE_SURFACES", VKS_MAX_QUEUE_SURFACES) < 0 ||
-        PyModule_AddIntConstant(module, "MAX_METADATA", VKS_MAX_METADATA) < 0)
-        return -1;
     PyObject *callback = PyLong_FromVoidPtr((void *)(uintptr_t)vks_message_callback);
     int added = PyModule_AddObjectRef(module, "MESSAGE_CALLBACK", callback);
     Py_XDECREF(callback);

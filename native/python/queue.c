@@ -1,60 +1,42 @@
 /* The two ends of a surface queue. */
-#include "vkpy_queue.h"
-
-typedef struct vkpy_queue {
-    PyObject_HEAD
-    vkpy_device *device;
-    vks_queue *core;
-    PyObject *surfaces; /* tuple: the device's handles, in the network's order */
-    PyObject *weakrefs;
-} vkpy_queue;
+#include "vkpy.h"
 
 enum { SMALL_METADATA = 512 };
 
-/* ---- an end's beginning ------------------------------------------------------------------------------------------ */
-
 static vkpy_surface *surface_argument(PyObject *object)
 {
-    if (!PyObject_TypeCheck(object, vkpy_surface_type)) {
-        vkpy_type_error(object, "surface", "a Surface");
-        return NULL;
-    }
+    if (!PyObject_TypeCheck(object, vkpy_surface_type))
+        return vkpy_type_error(object, "surface", "a Surface"), NULL;
     vkpy_surface *surface = (vkpy_surface *)object;
     return surface->core != NULL ? surface : (vkpy_surface *)vkpy_raise_uninitialised(object);
 }
 
 /* vkshare/core/queue_ends.py opens the end. */
-static int queue_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+static int queue_init(PyObject *object, PyObject *arguments, PyObject *Py_UNUSED(keywords))
 {
     vkpy_queue *self = (vkpy_queue *)object;
     PyObject *device, *cell, *surfaces;
-    (void)keywords;
     if (!PyArg_ParseTuple(arguments, "OOO!:QueueEnd", &device, &cell, &PyTuple_Type, &surfaces))
         return -1;
     if (self->core != NULL)
         return vkpy_raise_initialised(PyObject_TypeCheck(object, vkpy_producer_type) ? "Producer" : "Consumer");
-    self->core = vkpy_take(device, cell, "vks_queue **", &self->device);
+    self->core = vkpy_take_of(device, cell, "vks_queue **", &self->device);
     self->surfaces = self->core != NULL ? Py_NewRef(surfaces) : NULL;
     return self->core != NULL ? 0 : -1;
 }
 
-/* ---- and its end ------------------------------------------------------------------------------------------------- */
-
 static int queue_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    vkpy_queue *self = (vkpy_queue *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT((PyObject *)self->device);
-    Py_VISIT(self->surfaces);
-    return 0;
+    Py_VISIT(((vkpy_queue *)object)->surfaces);
+    return vkpy_traverse(object, visit, arg);
 }
 
 static void queue_dealloc(PyObject *object)
 {
     vkpy_queue *self = (vkpy_queue *)object;
-    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    vkpy_dealloc_begin(object);
     if (self->core != NULL) {
-        VKPY_SHORT(self->device, vks_queue_close(self->core); vks_queue_unref(self->core));
+        VKPY_SHORT_VOID(self->device, vks_queue_close(self->core); vks_queue_unref(self->core));
         Py_DECREF(self->surfaces);
         Py_DECREF(self->device);
     }
@@ -80,23 +62,19 @@ static PyObject *enqueue(vkpy_queue *self, vkpy_surface *surface, const void *me
                          vks_enqueue_mode mode)
 {
     bool committed;
-    vks_status status;
-    VKPY_SHORT(self->device,
-               status = vks_queue_enqueue(self->core, surface->core, metadata, (size_t)length, mode, 0, &committed));
-    if (VKPY_UNLIKELY(status == VKS_TIMEOUT))
-        VKPY_BLOCKING(status, vks_queue_enqueue(self->core, surface->core, metadata, (size_t)length, mode, VKS_FOREVER,
-                                                &committed));
+    size_t size = (size_t)length;
+    vks_status status = VKPY_POLL_THEN_WAIT(
+        self->device, VKS_FOREVER, vks_queue_enqueue(self->core, surface->core, metadata, size, mode, 0, &committed),
+        vks_queue_enqueue(self->core, surface->core, metadata, size, mode, deadline, &committed));
     return status == VKS_OK ? PyBool_FromLong(committed) : vkpy_raise(status, "Producer.enqueue");
 }
 
 static PyObject *producer_enqueue(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Producer.enqueue", 3, 1, 3, {"surface", "metadata", "wait"}, {NULL}};
-    vkpy_queue *self = (vkpy_queue *)object;
-    PyObject *values[3];
     vks_enqueue_mode mode;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_mode(values[2], &mode))
+    VKPY_SELF(vkpy_queue);
+    VKPY_BIND("Producer.enqueue", 3, 1, 3, "surface", "metadata", "wait");
+    if (!read_mode(values[2], &mode))
         return NULL;
     vkpy_surface *surface = surface_argument(values[0]);
     if (surface == NULL)
@@ -115,18 +93,16 @@ static PyObject *producer_enqueue(PyObject *object, PyObject *const *arguments, 
 
 static PyObject *producer_flush(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Producer.flush", 1, 0, 1, {"wait"}, {NULL}};
-    vkpy_queue *self = (vkpy_queue *)object;
-    PyObject *values[1];
     bool wait = true;
     uint32_t committed, pending;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &wait))
+    VKPY_SELF(vkpy_queue);
+    VKPY_BIND("Producer.flush", 1, 0, 1, "wait");
+    if (!vkpy_bool(values[0], &wait))
         return NULL;
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_queue_flush(self->core, wait, 0, &committed, &pending));
-    if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* the call must wait, or another thread has the end */
-        VKPY_BLOCKING(status, vks_queue_flush(self->core, wait, VKS_FOREVER, &committed, &pending));
+    vks_status status =
+        VKPY_POLL_THEN_WAIT(/* also: another thread has the end */
+                            self->device, VKS_FOREVER, vks_queue_flush(self->core, wait, 0, &committed, &pending),
+                            vks_queue_flush(self->core, wait, deadline, &committed, &pending));
     if (status != VKS_OK)
         return vkpy_raise(status, "Producer.flush");
     if (pending != 0 && committed == 0)
@@ -139,29 +115,17 @@ static PyObject *producer_flush(PyObject *object, PyObject *const *arguments, Py
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
 
-static PyObject *raise_empty(uint64_t timeout)
-{
-    PyObject *seconds = PyFloat_FromDouble((double)timeout * 1e-9);
-    PyObject *result =
-        seconds == NULL
-            ? NULL
-            : vkpy_raise_named("AcquireTimeout", "Consumer.dequeue: no surface was committed within %R s", seconds);
-    Py_XDECREF(seconds);
-    return result;
-}
-
 static PyObject *dequeue(vkpy_queue *self, uint64_t timeout, void *metadata)
 {
     uint32_t index;
     size_t length;
-    vks_status status;
-    VKPY_SHORT(self->device, status = vks_queue_dequeue(self->core, 0, &index, metadata, &length));
-    if (status == VKS_TIMEOUT && timeout != 0) {
-        uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_queue_dequeue(self->core, deadline, &index, metadata, &length));
-    }
+    vks_status status =
+        VKPY_POLL_THEN_WAIT(self->device, timeout, vks_queue_dequeue(self->core, 0, &index, metadata, &length),
+                            vks_queue_dequeue(self->core, deadline, &index, metadata, &length));
+    if (status == VKS_TIMEOUT)
+        return vkpy_raise_timeout("AcquireTimeout", timeout, "Consumer.dequeue: no surface was committed");
     if (VKPY_UNLIKELY(status != VKS_OK))
-        return status == VKS_TIMEOUT ? raise_empty(timeout) : vkpy_raise(status, "Consumer.dequeue");
+        return vkpy_raise(status, "Consumer.dequeue");
     PyObject *bytes = PyBytes_FromStringAndSize(metadata, (Py_ssize_t)length);
     PyObject *pair = bytes == NULL ? NULL : PyTuple_Pack(2, PyTuple_GetItem(self->surfaces, (Py_ssize_t)index), bytes);
     Py_XDECREF(bytes);
@@ -170,13 +134,11 @@ static PyObject *dequeue(vkpy_queue *self, uint64_t timeout, void *metadata)
 
 static PyObject *consumer_dequeue(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Consumer.dequeue", 1, 0, 1, {"timeout"}, {NULL}};
-    vkpy_queue *self = (vkpy_queue *)object;
-    PyObject *values[1];
     uint64_t timeout;
     char small[SMALL_METADATA];
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+    VKPY_SELF(vkpy_queue);
+    VKPY_BIND("Consumer.dequeue", 1, 0, 1, "timeout");
+    if (!vkpy_timeout(values[0], &timeout))
         return NULL;
     uint32_t size = vks_queue_metadata_size(self->core);
     char *large = size > sizeof small ? PyMem_Malloc(size) : NULL;
@@ -187,14 +149,10 @@ static PyObject *consumer_dequeue(PyObject *object, PyObject *const *arguments, 
     return result;
 }
 
-/* ---- properties -------------------------------------------------------------------------------------------------- */
-
 VKPY_GETTER(queue_device, vkpy_queue, Py_NewRef((PyObject *)self->device))
 VKPY_GETTER(queue_surfaces, vkpy_queue, Py_NewRef(self->surfaces))
 VKPY_GETTER(queue_is_closed, vkpy_queue, PyBool_FromLong(vks_queue_is_closed(self->core)))
 VKPY_ADDRESS_GETTER(queue_address, vkpy_queue)
-
-/* ---- the types --------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef producer_methods[] = {
     {"enqueue", VKPY_FASTCALL(producer_enqueue), VKPY_FAST,
@@ -220,23 +178,8 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_queue), {NULL, 0, 0, 0, NULL}};
-
-#define SLOTS(doc, methods)                                                                                            \
-    {                                                                                                                  \
-        {Py_tp_doc, (void *)(doc)}, {Py_tp_init, (void *)queue_init}, {Py_tp_dealloc, (void *)queue_dealloc},          \
-            {Py_tp_methods, (methods)}, {Py_tp_getset, properties}, {Py_tp_traverse, (void *)queue_traverse},          \
-            {Py_tp_members, members},                                                                                  \
-        {                                                                                                              \
-            0, NULL                                                                                                    \
-        }                                                                                                              \
-    }
-
-static PyType_Slot producer_slots[] =
-    SLOTS("The end of a queue that surfaces go into: the base of vkshare.Producer.", producer_methods);
-static PyType_Slot consumer_slots[] =
-    SLOTS("The end of a queue that surfaces come out of: the base of vkshare.Consumer.", consumer_methods);
-
-#define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC)
-PyType_Spec vkpy_producer_spec = {"vkshare._native.Producer", sizeof(vkpy_queue), 0, FLAGS, producer_slots};
-PyType_Spec vkpy_consumer_spec = {"vkshare._native.Consumer", sizeof(vkpy_queue), 0, FLAGS, consumer_slots};
+VKPY_SLOTS(producer, queue, queue_traverse, "The end of a queue that surfaces go into: the base of vkshare.Producer.",
+           vkpy_weaklist, {Py_tp_methods, producer_methods});
+VKPY_SLOTS(consumer, queue, queue_traverse,
+           "The end of a queue that surfaces come out of: the base of vkshare.Consumer.", vkpy_weaklist,
+           {Py_tp_methods, consumer_methods});

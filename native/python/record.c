@@ -41,10 +41,10 @@ static int recording_traverse(PyObject *object, visitproc visit, void *arg)
 static void recording_dealloc(PyObject *object)
 {
     vkpy_recording *self = (vkpy_recording *)object;
-    vkpy_dealloc_begin(object, &self->base.weakrefs, true);
+    vkpy_dealloc_begin(object);
     vkpy_commands_forget(&self->base);
     if (self->core != NULL)
-        VKPY_SHORT(self->base.device, vks_recording_destroy(self->core)); /* before the surfaces, which own more */
+        VKPY_SHORT_VOID(self->base.device, vks_recording_destroy(self->core)); /* before the surfaces, which own more */
     Py_XDECREF(self->used);
     Py_XDECREF((PyObject *)self->base.device);
     vkpy_dealloc_free(object);
@@ -208,11 +208,9 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
     vkpy_recording *self = (vkpy_recording *)object;
     call given;
     VKPY_LIVE(self);
-    if (VKPY_UNLIKELY(count != command->count)) {
-        PyErr_Format(PyExc_TypeError, "CommandList.%s() takes %zd arguments but %zd were given", command->name,
-                     command->count, count);
-        return NULL;
-    }
+    if (VKPY_UNLIKELY(count != command->count))
+        return PyErr_Format(PyExc_TypeError, "CommandList.%s() takes %zd arguments but %zd were given", command->name,
+                            command->count, count);
     given.target = given.source = (operand){NULL};
     given.has_rows = false;
     PyObject *result = read_all(self, command, arguments, &given) ? append(self, command, &given) : NULL;
@@ -225,70 +223,44 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
-static vks_status append_clear(vks_recording *recording, const call *given)
-{
-    return vks_recording_clear(recording, given->target.core, given->colour);
-}
-
-static vks_status append_fill_rect(vks_recording *recording, const call *given)
-{
-    return vks_recording_fill_rect(recording, given->target.core, given->to, given->colour);
-}
-
-static vks_status append_copy(vks_recording *recording, const call *given)
-{
-    return vks_recording_copy(recording, given->source.core, given->target.core, given->from, given->at[0],
-                              given->at[1]);
-}
-
-static vks_status append_blit(vks_recording *recording, const call *given)
-{
-    return vks_recording_blit(recording, given->source.core, given->target.core, given->from, given->to,
-                              given->is_linear);
-}
-
-static vks_status append_composite(vks_recording *recording, const call *given)
-{
-    return vks_recording_composite(recording, given->source.core, given->target.core, given->at[0], given->at[1],
-                                   given->opacity, !given->is_premultiplied);
-}
-
-static vks_status append_draw_triangles(vks_recording *recording, const call *given)
-{
-    return vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
-                                        given->rows.floats, given->source.core, given->is_linear);
-}
-
-/* COMMAND(NAME, number of arguments, parameters...) defines record_NAME(), the method of Python's _NAME. */
-#define COMMAND(name, count, ...)                                                                                      \
+/* COMMAND(NAME, number of arguments, (call of the core), parameters...) defines record_NAME(), the method of
+ * Python's _NAME. */
+#define COMMAND(name, count, call_of_core, ...)                                                                        \
+    static vks_status append_##name(vks_recording *recording, const call *given) { return call_of_core; }              \
     static PyObject *record_##name(PyObject *self, PyObject *const *arguments, Py_ssize_t n)                           \
     {                                                                                                                  \
         static const command described = {"_" #name, count, {__VA_ARGS__}, append_##name};                             \
         return record(self, arguments, n, &described);                                                                 \
     }
 
-COMMAND(clear, 2, {TARGET, 0, &copy}, {COLOUR, 1})
-COMMAND(fill_rect, 3, {TARGET, 0, &render}, {RECT, 1}, {COLOUR, 2})
-COMMAND(copy, 4, {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FROM, 2}, {AT, 3})
-COMMAND(blit, 5, {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FILTER, 4}, {FROM, 2}, {TO, 3})
-COMMAND(composite, 5, {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3})
-COMMAND(draw_triangles, 4, {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {ROWS, 1})
+COMMAND(clear, 2, vks_recording_clear(recording, given->target.core, given->colour), {TARGET, 0, &copy}, {COLOUR, 1})
+COMMAND(fill_rect, 3, vks_recording_fill_rect(recording, given->target.core, given->to, given->colour),
+        {TARGET, 0, &render}, {RECT, 1}, {COLOUR, 2})
+COMMAND(copy, 4,
+        vks_recording_copy(recording, given->source.core, given->target.core, given->from, given->at[0], given->at[1]),
+        {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FROM, 2}, {AT, 3})
+COMMAND(blit, 5,
+        vks_recording_blit(recording, given->source.core, given->target.core, given->from, given->to, given->is_linear),
+        {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FILTER, 4}, {FROM, 2}, {TO, 3})
+COMMAND(composite, 5,
+        vks_recording_composite(recording, given->source.core, given->target.core, given->at[0], given->at[1],
+                                given->opacity, !given->is_premultiplied),
+        {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3})
+COMMAND(draw_triangles, 4,
+        vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
+                                     given->rows.floats, given->source.core, given->is_linear),
+        {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {ROWS, 1})
 
-/* ---- the type ---------------------------------------------------------------------------------------------------- */
-
-static PyObject *record_close(PyObject *object, PyObject *ignored)
+static PyObject *record_close(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    vkpy_recording *self = (vkpy_recording *)object;
-    (void)ignored;
-    VKPY_LIVE(self);
+    VKPY_SELF(vkpy_recording);
     drop(self);
     Py_RETURN_NONE;
 }
 
-static PyObject *recording_is_closed(PyObject *object, void *ignored)
+static PyObject *recording_is_closed(PyObject *object, void *Py_UNUSED(ignored))
 {
     const vkpy_recording *self = (const vkpy_recording *)object;
-    (void)ignored;
     return PyBool_FromLong(self->core != NULL && self->used == NULL);
 }
 
@@ -304,8 +276,8 @@ static PyMethodDef methods[] = {
     METHOD(blit, "_blit($self, source, target, source_rect, target_rect, filter, /)"),
     METHOD(composite, "_composite($self, source, target, at, opacity, alpha, /)"),
     METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, /)"),
-    {"_close", record_close, METH_NOARGS, "_close($self)\n--\n\nForgets what was recorded. Idempotent."},
-    {"_compile", vkpy_compile, METH_NOARGS, "_compile($self)\n--\n\nCalled by submit() where it is not compiled."},
+    {"_close", record_close, METH_NOARGS, "Forgets what was recorded. Idempotent."},
+    {"_compile", vkpy_compile, METH_NOARGS, "Called by submit() where it is not compiled."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -316,15 +288,5 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"A CommandList that records: the base of vkshare.CommandList."},
-    {Py_tp_init, (void *)recording_init},
-    {Py_tp_dealloc, (void *)recording_dealloc},
-    {Py_tp_traverse, (void *)recording_traverse},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {0, NULL},
-};
-
-PyType_Spec vkpy_recording_spec = {"vkshare._native.Recording", sizeof(vkpy_recording), 0,
-                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+VKPY_SLOTS(recording, recording, recording_traverse, "A CommandList that records: the base of vkshare.CommandList.",
+           vkpy_weaklist, {Py_tp_methods, methods});

@@ -290,10 +290,9 @@ static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t co
 /* Another thread may reset() a list while the GIL is released. */
 static vks_status submit_without_gil(const batch *work, vks_submission *out)
 {
-    vks_status status;
     for (uint32_t i = 0; i < work->info.n_commands; ++i)
         vks_commands_ref(work->info.commands[i]);
-    VKPY_BLOCKING(status, vks_submit(work->device->core, &work->info, VKS_FOREVER, out));
+    vks_status status = VKPY_BLOCKING(vks_submit(work->device->core, &work->info, VKS_FOREVER, out));
     for (uint32_t i = 0; i < work->info.n_commands; ++i)
         vks_commands_unref(work->info.commands[i]);
     return status;

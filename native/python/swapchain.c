@@ -1,62 +1,36 @@
 /* Swapchain: acquire() and present(). vkshare/present/swapchain_core.py has the rest, through cffi. */
-#include "vkpy_present.h"
+#include "vkpy.h"
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
-
-static bool create(vkpy_swapchain *self, vkpy_device *device, const vks_swapchain_info *given)
+/* vkshare/present/swapchain_core.py creates the object of the core. */
+static int swapchain_init(PyObject *object, PyObject *arguments, PyObject *Py_UNUSED(keywords))
 {
-    vks_swapchain_info info = *given;
-    info.device = device->core;
-    vks_swapchain *core;
-    vks_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = vks_swapchain_create(&info, &core);
-    Py_END_ALLOW_THREADS
-    if (status != VKS_OK)
-        return vkpy_raise(status, "Device.create_swapchain") != NULL;
-    self->asks_server = info.vulkan != NULL && !info.vulkan->sizes_itself;
-    self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
-    self->core = core;
-    return true;
-}
-
-static int swapchain_init(PyObject *object, PyObject *arguments, PyObject *keywords)
-{
-    static char *names[] = {"device", "frame_type", "info", NULL};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
-    PyObject *device_object, *frame_type, *capsule;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO:Swapchain", names, &device_object, &frame_type,
-                                     &capsule))
-        return -1;
-    vkpy_device *device = vkpy_device_argument(device_object, "device");
-    const vks_swapchain_info *info = device == NULL ? NULL : PyCapsule_GetPointer(capsule, "vks_swapchain_info");
-    if (info == NULL)
+    PyObject *device, *cell, *frame_type;
+    int asks_server = 0;
+    if (!PyArg_ParseTuple(arguments, "OOO|p:Swapchain", &device, &cell, &frame_type, &asks_server))
         return -1;
     if (!PyType_Check(frame_type) || !PyType_IsSubtype((PyTypeObject *)frame_type, vkpy_frame_type)) {
         vkpy_type_error(frame_type, "frame_type", "a subclass of _native.Frame");
         return -1;
     }
-    if (self->initialised)
+    if (self->core != NULL)
         return vkpy_raise_initialised("Swapchain");
-    self->initialised = true; /* before the GIL is released in create() */
+    self->core = vkpy_take_of(device, cell, "vks_swapchain **", &self->device);
+    if (self->core == NULL)
+        return -1;
     self->frame_type = (PyTypeObject *)Py_NewRef(frame_type);
-    if (create(self, device, info))
-        return 0;
-    Py_CLEAR(self->frame_type);
-    self->initialised = false;
-    return -1;
+    self->asks_server = asks_server;
+    return 0;
 }
 
 static int swapchain_traverse(PyObject *object, visitproc visit, void *arg)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT((PyObject *)self->device);
     Py_VISIT((PyObject *)self->frame_type);
     Py_VISIT(self->acquired);
     Py_VISIT(self->presenting);
     Py_VISIT(self->check_window);
-    return 0;
+    return vkpy_traverse(object, visit, arg);
 }
 
 static int swapchain_clear(PyObject *object)
@@ -71,7 +45,7 @@ static int swapchain_clear(PyObject *object)
 static void swapchain_dealloc(PyObject *object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
-    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    vkpy_dealloc_begin(object);
     if (self->core != NULL) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -104,11 +78,10 @@ static bool call_hook(PyObject *hook, vkpy_frame *frame)
  * CommandList._compile() pins the image's generation. */
 static PyObject *swapchain_note_surface(PyObject *object, PyObject *arguments)
 {
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
     unsigned index;
     unsigned long long generation;
     vkpy_surface *surface;
-    VKPY_LIVE(self);
+    VKPY_SELF(vkpy_swapchain);
     if (!PyArg_ParseTuple(arguments, "IKO!:_note_surface", &index, &generation, vkpy_surface_type, &surface))
         return NULL;
     PyObject *before = surface->swapchain, *reference = PyWeakref_NewRef(object, NULL);
@@ -174,9 +147,10 @@ static vks_status acquire_image(vkpy_swapchain *self, uint64_t timeout, vks_fram
 /* `timeout_object` is None or the source of `timeout`. */
 static PyObject *acquire(vkpy_swapchain *self, PyObject *timeout_object, uint64_t timeout)
 {
-    vkpy_frame *frame = vkpy_frame_new(self);
+    vkpy_frame *frame = (vkpy_frame *)PyType_GenericAlloc(self->frame_type, 0);
     if (VKPY_UNLIKELY(frame == NULL))
         return NULL;
+    frame->swapchain = (vkpy_swapchain *)Py_NewRef((PyObject *)self);
     vks_clear_error();
     vks_status status = acquire_image(self, timeout, &frame->core);
     if (VKPY_UNLIKELY(status != VKS_OK)) {
@@ -196,12 +170,10 @@ static PyObject *acquire(vkpy_swapchain *self, PyObject *timeout_object, uint64_
 
 static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Swapchain.acquire", 1, 0, 1, {"timeout"}, {NULL}};
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
-    PyObject *values[1];
     uint64_t timeout;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+    VKPY_SELF(vkpy_swapchain);
+    VKPY_BIND("Swapchain.acquire", 1, 0, 1, "timeout");
+    if (!vkpy_timeout(values[0], &timeout))
         return NULL;
     return acquire(self, values[0] == NULL ? Py_None : values[0], timeout);
 }
@@ -210,24 +182,19 @@ static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments,
 
 static PyObject *present(vkpy_swapchain *self, vkpy_frame *frame)
 {
-    vks_status status;
     if (VKPY_UNLIKELY(!call_hook(self->presenting, frame)))
         return NULL;
     uint64_t deadline = vks_now() + VKS_HELD_FRAME_NS;
     /* without the GIL, because some drivers wait for the rendering, or for the display */
-    VKPY_BLOCKING(status, vks_swapchain_present(self->core, &frame->core, deadline));
+    vks_status status = VKPY_BLOCKING(vks_swapchain_present(self->core, &frame->core, deadline));
     frame->is_over = status == VKS_OK || status == VKS_SURFACE_LOST;
     return vkpy_none_or_raise(status, "Swapchain.present");
 }
 
 static PyObject *swapchain_present(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Swapchain.present", 1, 1, 1, {"frame"}, {NULL}};
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
-    PyObject *values[1];
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values))
-        return NULL;
+    VKPY_SELF(vkpy_swapchain);
+    VKPY_BIND("Swapchain.present", 1, 1, 1, "frame");
     vkpy_frame *frame = vkpy_frame_argument(self, values[0]);
     if (frame == NULL)
         return NULL;
@@ -256,12 +223,10 @@ static PyObject *submit_and_present(vkpy_swapchain *self, PyObject *lists, vkpy_
 
 static PyObject *swapchain_run(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Swapchain._run", 2, 1, 2, {"lists", "timeout"}, {NULL}};
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
-    PyObject *values[2];
     uint64_t timeout;
-    VKPY_LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[1], &timeout))
+    VKPY_SELF(vkpy_swapchain);
+    VKPY_BIND("Swapchain._run", 2, 1, 2, "lists", "timeout");
+    if (!vkpy_timeout(values[1], &timeout))
         return NULL;
     PyObject *frame = acquire(self, values[1] == NULL ? Py_None : values[1], timeout);
     if (frame == NULL)
@@ -271,18 +236,13 @@ static PyObject *swapchain_run(PyObject *object, PyObject *const *arguments, Py_
     return result;
 }
 
-/* ---- the type ---------------------------------------------------------------------------------------------------- */
-
 static PyMethodDef methods[] = {
     {"acquire", VKPY_FASTCALL(swapchain_acquire), VKPY_FAST,
      "acquire($self, timeout=None)\n--\n\nThe next frame to draw."},
     {"present", VKPY_FASTCALL(swapchain_present), VKPY_FAST,
      "present($self, frame)\n--\n\nShows the frame, behind all that was submitted to it."},
-    {"_run", VKPY_FASTCALL(swapchain_run), VKPY_FAST,
-     "_run($self, lists, timeout=None)\n--\n\nAcquires, submits and presents one frame. `lists` has the image's "
-     "commands at generation * 16 + index."},
-    {"_note_surface", swapchain_note_surface, METH_VARARGS,
-     "_note_surface($self, index, generation, surface)\n--\n\nThe surface was attached to the image."},
+    {"_run", VKPY_FASTCALL(swapchain_run), VKPY_FAST, "Acquires, submits and presents one frame."},
+    {"_note_surface", swapchain_note_surface, METH_VARARGS, "The surface was attached to the image."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -296,29 +256,13 @@ static PyGetSetDef properties[] = {
 };
 
 static PyMemberDef members[] = {
-    VKPY_WEAKLIST(vkpy_swapchain),
+    VKPY_WEAKLIST,
     {"_acquired_hook", T_OBJECT, offsetof(vkpy_swapchain, acquired), 0, "Called with each frame that was acquired."},
     {"_presenting_hook", T_OBJECT, offsetof(vkpy_swapchain, presenting), 0, "Called with each frame, before present."},
     {"_window_check", T_OBJECT, offsetof(vkpy_swapchain, check_window), 0, "Called now and then in a long wait."},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"The frames of a window or of a headless target: the base of vkshare.Swapchain."},
-    {Py_tp_init, (void *)swapchain_init},
-    {Py_tp_dealloc, (void *)swapchain_dealloc},
-    {Py_tp_traverse, (void *)swapchain_traverse},
-    {Py_tp_clear, (void *)swapchain_clear},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec vkpy_swapchain_spec = {
-    "vkshare._native.Swapchain",
-    sizeof(vkpy_swapchain),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+VKPY_SLOTS(swapchain, swapchain, swapchain_traverse,
+           "The frames of a window or of a headless target: the base of vkshare.Swapchain.", members,
+           {Py_tp_methods, methods}, {Py_tp_clear, (void *)swapchain_clear});

@@ -13,12 +13,8 @@ static int get_buffer(PyObject *object, Py_buffer *view, int flags)
     return result;
 }
 
-static PyType_Slot slots[] = {
+PyType_Slot vkpy_array_buffer_slots[] = {
     {Py_tp_doc, (void *)"Exports the buffer of its property `array`: the base of vkshare.View."},
     {Py_bf_getbuffer, (void *)get_buffer},
     {0, NULL},
-};
-
-PyType_Spec vkpy_array_buffer_spec = {
-    "vkshare._native.ArrayBuffer", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
 };

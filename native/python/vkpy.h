@@ -24,6 +24,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "present/swapchain.h"
 #include "record/record.h"
 #include "vkpy_sleep.h"
 #include "vkshare.h"
@@ -36,31 +37,36 @@
 typedef struct vkpy_pixels vkpy_pixels;
 typedef struct vkpy_held_arguments vkpy_held_arguments;
 
+/* Objects of a device begin as this one does. */
+#define VKPY_HEAD                                                                                                      \
+    PyObject_HEAD                                                                                                      \
+    PyObject *weakrefs;                                                                                                \
+    struct vkpy_device *device
+
+typedef struct vkpy_object {
+    VKPY_HEAD;
+} vkpy_object;
+
 typedef struct vkpy_device {
     PyObject_HEAD
+    PyObject *weakrefs;                          /* as in VKPY_HEAD */
     vks_device *core;                            /* NULL until __init__ has succeeded */
     PyObject *queue_lock;                        /* the queue lock, if it is a pair of Python callables; else NULL */
     vkpy_pixels *pixels;                         /* of destroyed surfaces whose work may still use them */
     vkpy_held_arguments *held_first, *held_last; /* arguments of held submissions */
     vks_recorder *recorder;                      /* a reference; NULL: lists become programs of the rasteriser */
     uint32_t subpixel_bits;                      /* of these; 0: _set_recorder() was not called */
-    bool initialised;
-    PyObject *weakrefs;
 } vkpy_device;
 
 typedef struct vkpy_submission {
-    PyObject_HEAD
-    vkpy_device *device;
+    VKPY_HEAD;
     vks_submission core;
-    PyObject *weakrefs;
 } vkpy_submission;
 
 typedef struct vkpy_commands {
-    PyObject_HEAD
-    vkpy_device *device;
+    VKPY_HEAD;
     vks_commands *core; /* NULL until compiled */
     PyObject *surface;  /* that _set_vulkan() was given, or NULL */
-    PyObject *weakrefs;
 } vkpy_commands;
 
 /* A CommandList that records. */
@@ -71,31 +77,65 @@ typedef struct vkpy_recording {
 } vkpy_recording;
 
 typedef struct vkpy_fence {
-    PyObject_HEAD
-    vkpy_device *device;
+    VKPY_HEAD;
     vks_fence *core;
-    PyObject *weakrefs;
 } vkpy_fence;
 
 typedef struct vkpy_surface {
-    PyObject_HEAD
-    vkpy_device *device;
+    VKPY_HEAD;
     vks_surface *core;
     vkpy_pixels *pixels;    /* CPU backend only; else NULL */
     vks_drawable *drawable; /* a reference: its image, as commands use it; NULL: none was set */
     PyObject *swapchain;    /* weak reference to the Swapchain whose image it is; NULL: none */
     uint64_t generation;    /* in that swapchain */
-    PyObject *weakrefs;
 } vkpy_surface;
 
-/* Created once by vkpy_add_types(), never freed. */
+/* One end of a surface queue. */
+typedef struct vkpy_queue {
+    VKPY_HEAD;
+    vks_queue *core;
+    PyObject *surfaces; /* tuple: the device's handles, in the network's order */
+} vkpy_queue;
+
+typedef struct vkpy_swapchain {
+    VKPY_HEAD;
+    vks_swapchain *core;
+    PyTypeObject *frame_type;        /* vkshare.present.frame.Frame */
+    PyObject *acquired, *presenting; /* called with each frame, after acquire and before present; NULL, None: none */
+    PyObject *check_window;          /* called at intervals while an acquire waits; NULL, None: none */
+    uint64_t adopted_generation;     /* generation of the images in `adopted` */
+    uint32_t adopted;                /* a bit for each image that has its Surface */
+    bool asks_server;                /* true for windows: any driver call may make a round trip to the server */
+} vkpy_swapchain;
+
+typedef struct vkpy_frame {
+    PyObject_HEAD
+    vkpy_swapchain *swapchain;
+    vks_frame core; /* generation 0: it has no image; hidden, because the window has no pixels */
+    bool is_over;   /* presented or closed */
+} vkpy_frame;
+
+/* Created once by module.c, never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_fence_type, *vkpy_surface_type,
-    *vkpy_array_buffer_type, *vkpy_recording_type;
+    *vkpy_array_buffer_type, *vkpy_recording_type, *vkpy_producer_type, *vkpy_consumer_type, *vkpy_swapchain_type,
+    *vkpy_frame_type;
+extern PyType_Slot vkpy_device_slots[], vkpy_submission_slots[], vkpy_commands_slots[], vkpy_fence_slots[],
+    vkpy_surface_slots[], vkpy_array_buffer_slots[], vkpy_recording_slots[], vkpy_producer_slots[],
+    vkpy_consumer_slots[], vkpy_swapchain_slots[], vkpy_frame_slots[];
 
-extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_fence_spec, vkpy_surface_spec,
-    vkpy_array_buffer_spec, vkpy_recording_spec;
+/* Defines the slots of a type: functions of one prefix, the table `properties`, and further slots. */
+#define VKPY_SLOTS(name, prefix, traverse, doc, members, ...)                                                          \
+    PyType_Slot vkpy_##name##_slots[] = {{Py_tp_doc, (void *)(doc)},                                                   \
+                                         {Py_tp_init, (void *)prefix##_init},                                          \
+                                         {Py_tp_dealloc, (void *)prefix##_dealloc},                                    \
+                                         {Py_tp_traverse, (void *)(traverse)},                                         \
+                                         {Py_tp_getset, properties},                                                   \
+                                         {Py_tp_members, members},                                                     \
+                                         __VA_ARGS__,                                                                  \
+                                         {0, NULL}}
 
-#define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
+#define VKPY_WEAKLIST {"__weaklistoffset__", T_PYSSIZET, offsetof(vkpy_object, weakrefs), READONLY, NULL}
+extern PyMemberDef vkpy_weaklist[]; /* the members of a type without others */
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 #define VKPY_FAST (METH_FASTCALL | METH_KEYWORDS) /* the flags of such a function */
 
@@ -104,15 +144,17 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
     if (VKPY_UNLIKELY((self)->field == NULL))                                                                          \
     return vkpy_raise_uninitialised((PyObject *)(self))
 #define VKPY_LIVE(self) VKPY_LIVE_BY(self, core)
+/* The same of `object`, with a declaration of `self`. */
+#define VKPY_SELF(type)                                                                                                \
+    type *self = (type *)object;                                                                                       \
+    VKPY_LIVE(self)
 
-/* Defines a property's getter, which returns `value`, an expression of a live `self`. For calls
- * without VKPY_SHORT(). */
+/* Defines a property's getter, which returns `value`, an expression of a live `self`. */
 #define VKPY_GETTER(function, type, value) VKPY_GETTER_BY(function, type, core, value)
 #define VKPY_GETTER_BY(function, type, field, value)                                                                   \
-    static PyObject *function(PyObject *object, void *ignored)                                                         \
+    static PyObject *function(PyObject *object, void *Py_UNUSED(ignored))                                              \
     {                                                                                                                  \
         type *self = (type *)object;                                                                                   \
-        (void)ignored;                                                                                                 \
         VKPY_LIVE_BY(self, field);                                                                                     \
         return value;                                                                                                  \
     }
@@ -122,9 +164,10 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
 #define VKPY_ADDRESS_GETTER(function, type) VKPY_GETTER(function, type, PyLong_FromVoidPtr((void *)self->core))
 #define VKPY_ADDRESS(function) {"_address", function, NULL, "The address of its object of the C library.", NULL}
 
-/* Called first and last in every dealloc. `free` also drops the instance's reference to its type.
- */
-void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected);
+/* Visits the type and the device of an object. */
+int vkpy_traverse(PyObject *object, visitproc visit, void *arg);
+/* Called first and last in every dealloc. `free` also drops the instance's reference to its type. */
+void vkpy_dealloc_begin(PyObject *self);
 void vkpy_dealloc_free(PyObject *self);
 
 /* Raises InvalidCallError, because __init__ was not called or failed. Returns NULL. */
@@ -134,14 +177,20 @@ int vkpy_raise_initialised(const char *type);
 /* Returns the argument without a new reference if it is a live object of that type; else raises
  * TypeError or InvalidCallError, and returns NULL. */
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
-/* Returns the object in the cell of that kind ("vks_fence **"), which then is empty, and sets *owner to
- * a reference of the device that the object is of; else raises, and returns NULL. */
-void *vkpy_take(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner);
+/* Returns the object in the cell of that kind ("vks_fence **"), which then is empty; else raises, and
+ * returns NULL. */
+void *vkpy_take(PyObject *cell, const char *kind);
+/* The same of an object of a device, of which *owner gets a reference. */
+void *vkpy_take_of(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner);
 /* Returns a Submission whose `core` the caller fills in. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
 /* Device.submit and _native.dlpack. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *arguments);
+
+/* Returns the frame, without a new reference, if it is of this swapchain, and neither presented nor
+ * closed; else raises and returns NULL. */
+vkpy_frame *vkpy_frame_argument(const vkpy_swapchain *swapchain, PyObject *object);
 
 /* commands.c: drops the compiled commands. Work in flight has its own reference. */
 void vkpy_commands_forget(vkpy_commands *self);
@@ -152,17 +201,7 @@ PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
 /* record.c: raises ClosedError if close() ran; arguments may have run any Python code. */
 bool vkpy_recording_is_open(const vkpy_recording *self);
 
-/* The pixels of a CPU surface. */
-struct vkpy_pixels {
-    PyObject *memory;  /* has the buffer */
-    uint64_t last_use; /* the memory is unused after this serial; UINT64_MAX while the surface is open */
-    vkpy_pixels *next; /* in vkpy_device.pixels */
-};
-vkpy_pixels *vkpy_pixels_new(PyObject *memory);
-void vkpy_pixels_free(vkpy_pixels *pixels); /* may be NULL */
-/* Drops the memory now if its last use is over, else at the next reap of the device. Takes over
- * `pixels` (may be NULL). */
-void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels);
+/* surface.c: drops the memory of destroyed CPU surfaces that no work uses any more, or all of it. */
 void vkpy_pixels_reap(vkpy_device *device, bool all);
 
 /* Keeps `objects` until the held `submission` is no longer held. Takes over the tuple; NULL: its
@@ -177,26 +216,52 @@ int vkpy_held_arguments_traverse(const vkpy_device *device, visitproc visit, voi
 
 /* ---- calls into the core --------------------------------------------------------------------------------------- */
 
-/* A call that does not sleep keeps the GIL. If the queue lock is a Python callable, the GIL is
- * released: the lock's holder may wait for the GIL, and a thread that waits for that holder may
- * hold any lock of the core. */
+/* The value of a call that does not sleep, which keeps the GIL. If the queue lock is a Python callable,
+ * the GIL is released: the lock's holder may wait for the GIL, and a thread that waits for that
+ * holder may hold any lock of the core. */
 #define VKPY_SHORT(owner, call)                                                                                        \
+    __extension__({                                                                                                    \
+        PyThreadState *vkpy_thread = vkpy_let_holder_run(owner);                                                       \
+        __auto_type vkpy_value = (call);                                                                               \
+        vkpy_restore(vkpy_thread);                                                                                     \
+        vkpy_value;                                                                                                    \
+    })
+#define VKPY_SHORT_VOID(owner, calls)                                                                                  \
     do {                                                                                                               \
-        PyThreadState *vkpy_thread = VKPY_UNLIKELY((owner)->queue_lock != NULL) ? PyEval_SaveThread() : NULL;          \
-        call;                                                                                                          \
-        if (VKPY_UNLIKELY(vkpy_thread != NULL))                                                                        \
-            PyEval_RestoreThread(vkpy_thread);                                                                         \
+        PyThreadState *vkpy_thread = vkpy_let_holder_run(owner);                                                       \
+        calls;                                                                                                         \
+        vkpy_restore(vkpy_thread);                                                                                     \
     } while (0)
 
-/* A call that may sleep: releases the GIL, and calls again after each signal. The status is
+static inline PyThreadState *vkpy_let_holder_run(const vkpy_device *owner)
+{
+    return VKPY_UNLIKELY(owner->queue_lock != NULL) ? PyEval_SaveThread() : NULL;
+}
+
+/* The status of a call that may sleep: releases the GIL, and calls again after each signal. It is
  * VKS_INTERRUPTED if a signal handler raised. */
-#define VKPY_BLOCKING(status, call)                                                                                    \
-    do {                                                                                                               \
-        vkpy_prepare_to_sleep();                                                                                       \
-        PyThreadState *vkpy_thread = PyEval_SaveThread();                                                              \
-        (status) = (call);                                                                                             \
-        PyEval_RestoreThread(vkpy_thread);                                                                             \
-    } while ((status) == VKS_INTERRUPTED && PyErr_CheckSignals() == 0)
+#define VKPY_BLOCKING(call)                                                                                            \
+    __extension__({                                                                                                    \
+        vks_status vkpy_status;                                                                                        \
+        do {                                                                                                           \
+            vkpy_prepare_to_sleep();                                                                                   \
+            PyThreadState *vkpy_thread = PyEval_SaveThread();                                                          \
+            vkpy_status = (call);                                                                                      \
+            PyEval_RestoreThread(vkpy_thread);                                                                         \
+        } while (vkpy_status == VKS_INTERRUPTED && PyErr_CheckSignals() == 0);                                         \
+        vkpy_status;                                                                                                   \
+    })
+
+/* The status of `poll`, a short call, or that of `wait`, a call with `deadline`, if it must sleep. */
+#define VKPY_POLL_THEN_WAIT(owner, timeout, poll, wait)                                                                \
+    __extension__({                                                                                                    \
+        vks_status vkpy_polled = VKPY_SHORT(owner, poll);                                                              \
+        if (vkpy_polled == VKS_TIMEOUT && (timeout) != 0) {                                                            \
+            uint64_t deadline = vkpy_deadline(timeout);                                                                \
+            vkpy_polled = VKPY_BLOCKING(wait);                                                                         \
+        }                                                                                                              \
+        vkpy_polled;                                                                                                   \
+    })
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 
@@ -204,15 +269,22 @@ int vkpy_held_arguments_traverse(const vkpy_device *device, visitproc visit, voi
  * "Fence.signal"; the text is the calling thread's last error of the core, if that has the same
  * status. VKS_INTERRUPTED: the handler's exception is set already. */
 PyObject *vkpy_raise(vks_status status, const char *what);
-PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout);             /* TimeoutError */
-PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout);         /* AcquireTimeout */
+/* The text ends with the timeout; `error_class` NULL: TimeoutError. */
+PyObject *vkpy_raise_timeout(const char *error_class, uint64_t timeout, const char *format, ...);
 PyObject *vkpy_raise_named(const char *error_class, const char *format, ...); /* a class of vkshare.errors */
 PyObject *vkpy_none_or_raise(vks_status status, const char *what);
 
 /* Returns None, or raises TimeoutError for VKS_TIMEOUT. */
 static inline PyObject *vkpy_waited(vks_status status, const char *what, uint64_t timeout)
 {
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout(what, timeout) : vkpy_none_or_raise(status, what);
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout(NULL, timeout, "%s: not done", what)
+                                 : vkpy_none_or_raise(status, what);
+}
+
+/* Returns the value, or raises. */
+static inline PyObject *vkpy_u64_or_raise(vks_status status, uint64_t value, const char *what)
+{
+    return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, what);
 }
 
 /* Returns True, or False for VKS_TIMEOUT, or raises the cause of the failure. */
@@ -260,10 +332,17 @@ static inline bool vkpy_bind(vkpy_signature *signature, PyObject *const *argumen
     return true;
 }
 
+/* Declares values[] and binds a fast call's arguments to it, or returns NULL: the fields of a
+ * vkpy_signature, the names last. */
+#define VKPY_BIND(function, positional, required, total, ...)                                                          \
+    static vkpy_signature signature = {function, positional, required, total, {__VA_ARGS__}, {NULL}};                  \
+    PyObject *values[total];                                                                                           \
+    if (!vkpy_bind(&signature, arguments, count, keywords, values))                                                    \
+    return NULL
+
 /* Reads a Python int (any object with __index__) in [least, most]; else TypeError, or ValueError with
  * name, value, range and `hint`. `most` is UINT64_MAX or VKS_MAX_FENCE_VALUE. */
 bool vkpy_u64_slow(PyObject *object, const char *name, unsigned least, uint64_t most, const char *hint, uint64_t *out);
-bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out);
 /* Reads an exact float, or an exact int that fits; false without an exception: it is something else, or
  * NULL. Runs no Python code. */
 bool vkpy_quick_double(PyObject *object, double *out);
@@ -304,11 +383,6 @@ static inline uint64_t vkpy_deadline(uint64_t timeout)
 {
     return timeout == VKS_FOREVER || timeout == 0 ? timeout : vks_now() + timeout;
 }
-
-/* Reads the last two arguments of notify(): a vkshare.util.event_queue.EventQueue, without a
- * reference, and the token to put into it. */
-bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object, vks_event_queue **event_queue,
-                                uint64_t *token);
 
 bool vkpy_bool(PyObject *object, bool *out); /* truth value; NULL leaves *out unchanged */
 bool vkpy_type_error(PyObject *object, const char *name, const char *allowed); /* raises; false */

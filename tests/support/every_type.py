@@ -28,7 +28,7 @@ from vkshare.server.server_poll import ServerPoll
 from vkshare.server.work_ring import WorkRing
 from vkshare.util import pages
 from vkshare.util.event_queue import EventQueue
-from vkshare.util.library_calls import LibraryObject, capsule, cell_capsule, ffi, lib, make, pointer
+from vkshare.util.library_calls import LibraryObject, cell_capsule, ffi, lib, make, pointer
 from vkshare.vsync.bridge_end import BridgeEnd
 from vkshare.vsync.display_core import DisplayCore
 
@@ -66,40 +66,41 @@ def public_types() -> dict[str, type]:
     return found
 
 
-def info_of(kind: str, values: dict[str, Any]) -> object:
-    """The capsule of a structure, which is kept."""
-    info = ffi.new(f"{kind} *", values)
-    keep.extend((info, *values.values()))
-    return capsule(kind, info)
-
-
 def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
     """What each native type is made of."""
     from support.native_objects import Device
 
+    name = ffi.new("char[]", b"")
+    device_info = ffi.new("vks_device_info *", {"name": name})
+
+    def kept(kind: str, create: Callable[..., int], *arguments: Any) -> object:
+        keep.append(cell := make(kind, kind, create, *arguments))
+        return cell_capsule(kind, cell)
+
     def queue(end: int) -> tuple[Any, ...]:
         device, page, surfaces = parts_of_a_queue()
         handles = [surface._pointer for surface in surfaces]
-        cell = make("vks_queue", "Queue", lib.vks_queue_open, pointer("vks_device *", device), page, end, handles, 1)
-        keep.append(cell)
-        return device, cell_capsule("vks_queue", cell), surfaces
+        owner = pointer("vks_device *", device)
+        return device, kept("vks_queue", lib.vks_queue_open, owner, page, end, handles, 1), surfaces
 
     def of_a_device(kind: str, create: Callable[..., int], *arguments: Any) -> tuple[Any, ...]:
         device = Device()
-        cell = make(kind, kind, create, pointer("vks_device *", device), *arguments)
-        keep.append(cell)
-        return device, cell_capsule(kind, cell)
+        return device, kept(kind, create, pointer("vks_device *", device), *arguments)
 
-    swapchain = Device(), _native.Frame, info_of("vks_swapchain_info", OPTIONS)
+    def swapchain() -> tuple[Any, ...]:
+        device = Device()
+        info = ffi.new("vks_swapchain_info *", {**OPTIONS, "device": pointer("vks_device *", device)})
+        return device, kept("vks_swapchain", lib.vks_swapchain_create, info), _native.Frame
+
     return {
-        "Device": lambda: (info_of("vks_device_info", {"name": ffi.new("char[]", b"")}),),
+        "Device": lambda: (kept("vks_device", lib.vks_device_create, device_info),),
         "CommandList": lambda: (Device(),),
         "Recording": lambda: (Device(),),
         "Fence": lambda: of_a_device("vks_fence", lib.vks_fence_create, 0),
         "Surface": lambda: of_a_device("vks_surface", lib.vks_surface_create, ffi.new("vks_surface_info *")),
         "ArrayBuffer": tuple,
-        "Swapchain": lambda: swapchain,
-        "Frame": lambda: (_native.Swapchain(*swapchain), 8, 8),
+        "Swapchain": swapchain,
+        "Frame": lambda: (_native.Swapchain(*swapchain()), 8, 8),
         "Producer": lambda: queue(lib.VKS_PRODUCER),
         "Consumer": lambda: queue(lib.VKS_CONSUMER),
     }

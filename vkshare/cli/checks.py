@@ -40,11 +40,11 @@ def kernel() -> list[Finding]:
 
 def extension() -> list[Finding]:
     try:
-        from vkshare import _native
+        from vkshare.util.library_calls import lib
     except ImportError as error:
         advice = "install vkshare again for this interpreter, with a C compiler where there is no wheel"
         return [Finding("C extension", "missing", str(error), advice)]
-    return [Finding("C extension", "ok", f"page layout version {_native.LAYOUT_VERSION}")]
+    return [Finding("C extension", "ok", f"page layout version {lib.VKS_LAYOUT_VERSION}")]
 
 
 def adapters() -> list[Finding]:

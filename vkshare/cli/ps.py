@@ -168,11 +168,11 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
 
     `free` is how many of the surfaces have no pair here.
     """
-    from vkshare import _native
+    from vkshare.util.library_calls import lib
 
     count, taken, committed, written = (page[name] for name in ("count", "taken", "committed", "written"))
     places = 1 << (2 * count - 1).bit_length()
-    if not (0 < count <= _native.MAX_QUEUE_SURFACES and taken <= committed <= written <= taken + places):
+    if not (0 < count <= lib.VKS_MAX_QUEUE_SURFACES and taken <= committed <= written <= taken + places):
         raise ValueError(f"of {count} surfaces {written} were enqueued, {committed} committed and {taken} dequeued")
 
     def ago(time_ns: int) -> float | None:

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from vkshare.compositor.statistics import Counts
+from vkshare.core import submissions
 from vkshare.errors import ClosedError, DeviceLostError, SurfaceLostError, VkshareError
 from vkshare.util import trace
 from vkshare.util.event_queue import EventQueue
@@ -257,7 +258,7 @@ class Loop:
             raise
         except (VkshareError, ValueError):
             submission = self._draw_one_by_one(frame.view, drawn)
-        submission._notify(self._event_queue, _COMPOSITED)
+        submissions.notify(submission, self._event_queue, _COMPOSITED)
         for window in self._compositor._windows.values():
             window._presented()
         return len(drawn)

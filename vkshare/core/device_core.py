@@ -7,7 +7,7 @@ from typing import Any
 
 from vkshare import _native
 from vkshare.util import arguments
-from vkshare.util.library_calls import NotInitialised, capsule, check, ffi, fields, lib, pointer, wait
+from vkshare.util.library_calls import NotInitialised, cell_capsule, check, ffi, fields, lib, make, pointer, wait
 
 _U64 = 2**64 - 1
 
@@ -26,12 +26,14 @@ class DeviceCore(_native.Device):
         vulkan: Mapping[str, Any] | None = None,
     ) -> None:
         arguments.instance("name", name, str)
+        cell: Any = None  # the first local: without an owner, the device ends before its lock
         text = ffi.new("char[]", name.encode())
         vulkan_info, lock = (ffi.NULL, None) if vulkan is None else _vulkan_info(**vulkan)
         limit = arguments.integer("held_limit", held_limit, 0, 2**32 - 1)
         threads = arguments.integer("raster_threads", raster_threads, 0, 1024)
         info = ffi.new("vks_device_info *", (text, limit, threads, vulkan_info))
-        super().__init__(capsule("vks_device_info", info), lock)
+        cell = make("vks_device", "Device", lib.vks_device_create, info)
+        super().__init__(cell_capsule("vks_device", cell), lock)
         self._name = name
 
     @property

@@ -7,8 +7,10 @@ import itertools
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from vkshare.core import submissions
 from vkshare.errors import AcquireTimeout
 from vkshare.util import arguments
 from vkshare.util.event_queue import EventQueue
@@ -133,7 +135,8 @@ async def wait_fence(fence: Fence, value: int) -> None:
 async def wait_submission(submission: Submission) -> None:
     """Implements awaiting a Submission: returns once it has run, and raises its error if it failed."""
     if not submission.is_done():
-        await event_queue_of(submission.device).wait(submission, None, submission._notify)  # type: ignore[arg-type]
+        queue = event_queue_of(submission.device)  # type: ignore[arg-type]
+        await queue.wait(submission, None, partial(submissions.notify, submission))
         submission.is_done()
 
 

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from vkshare import _native
 from vkshare.core.closable import Closable
 from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.queue_ends import Consumer, Producer, QueueStatistics
@@ -23,6 +22,7 @@ from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments, fd_ops, pages
 from vkshare.util.closing import on_error
 from vkshare.util.forks import OwnLock
+from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare.core.surface import Surface
@@ -78,7 +78,7 @@ class SurfaceQueue(Closable):
         _kind: int = FULL,
     ) -> None:
         arguments.instance("device", device, Device)
-        count = arguments.integer("count", count, 1, _native.MAX_QUEUE_SURFACES)
+        count = arguments.integer("count", count, 1, lib.VKS_MAX_QUEUE_SURFACES)
         size = _metadata_size(metadata_size)
         words = tuple(usage)
         self._page = -1
@@ -332,4 +332,4 @@ def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
 
 
 def _metadata_size(value: Any) -> int:
-    return arguments.integer("metadata_size", value, 0, _native.MAX_METADATA)
+    return arguments.integer("metadata_size", value, 0, lib.VKS_MAX_METADATA)

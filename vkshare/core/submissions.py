@@ -1,4 +1,4 @@
-"""Submissions in Python, for C: their text, and the reasons for which the core refused one."""
+"""Submissions in Python: their text and their events, and the reasons for which the core refused one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _native
 from vkshare.errors import DeviceMismatchError
 from vkshare.util import statuses
-from vkshare.util.library_calls import lib, pointer
+from vkshare.util.event_queue import EventQueue, pointer_of
+from vkshare.util.library_calls import check, lib, pointer, u64
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -19,6 +20,13 @@ def wait(submission: _native.Submission) -> Generator[Any, None, None]:
     from vkshare.core.event_loop import wait_submission
 
     return wait_submission(submission).__await__()
+
+
+def notify(submission: _native.Submission, event_queue: EventQueue, token: int) -> None:
+    """Put the token into the event queue once the submission has run or failed."""
+    device, core = pointer("vks_device *", submission.device), pointer("vks_submission *", submission)
+    status = lib.vks_submission_notify(device, core, pointer_of(event_queue), u64("token", token))
+    check(status, "Submission._notify")
 
 
 def text(submission: _native.Submission) -> str:

@@ -98,8 +98,8 @@ class SurfaceCore(_native.Surface):
 
     def _acquire_start(self, key: int) -> PendingAcquire | None:
         """Start an acquire that waits without a thread; None: the surface was acquired at once."""
-        held = self._hold_acquire(key)
-        return None if held is None else PendingAcquire(self, held)
+        cell = make("vks_work", "Surface.acquire_async", lib.vks_surface_acquire_gpu, self._pointer, u64("key", key))
+        return PendingAcquire(self, cell) if cell[0] else None
 
     def _next_key(self) -> int:
         """The key after the last one used."""

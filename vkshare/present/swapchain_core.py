@@ -8,7 +8,7 @@ from typing import Any
 from vkshare import _native
 from vkshare.errors import InvalidCallError
 from vkshare.util import arguments, library_calls
-from vkshare.util.library_calls import NotInitialised, capsule, check, ffi, fields, finish, lib, pointer
+from vkshare.util.library_calls import NotInitialised, cell_capsule, check, ffi, fields, finish, lib, make, pointer
 
 
 class SwapchainCore(_native.Swapchain):
@@ -28,8 +28,11 @@ class SwapchainCore(_native.Swapchain):
         vulkan: Mapping[str, Any] | None = None,
     ) -> None:
         present_info = _present_info(**vulkan) if vulkan is not None else ffi.NULL
-        info = _complete("vks_swapchain_info", {**options, "device": ffi.NULL, "vulkan": present_info})
-        super().__init__(device, frame_type, capsule("vks_swapchain_info", info))
+        owner = pointer("vks_device *", device)
+        info = _complete("vks_swapchain_info", {**options, "device": owner, "vulkan": present_info})
+        cell = make("vks_swapchain", "Device.create_swapchain", lib.vks_swapchain_create, info)
+        asks_server = vulkan is not None and not vulkan["sizes_itself"]
+        super().__init__(device, cell_capsule("vks_swapchain", cell), frame_type, asks_server)
         self._frame_type, self._is_closed = frame_type, False
 
     @property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from vkshare.core import submissions
 from vkshare.core.commands import CommandList
 from vkshare.errors import InvalidCallError, StillDrawingError
 from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
@@ -142,7 +144,7 @@ def _watch(executor: Executor, request: Request, submission: Any) -> None:
         results = [] if error is None else [RequestResult(request, error, is_late=True)]
         return results + [after for follower in followers for after in follower()]
 
-    executor.ask(submission._notify, then)
+    executor.ask(partial(submissions.notify, submission), then)
 
 
 def _wait(executor: Executor, number: int, value: int) -> tuple[Any, int]:
@@ -212,7 +214,7 @@ def sync(executor: Executor, request: Request) -> Answer | Later:
             return [] if count else [RequestResult(request, Answer())]
 
         if last is not None and not is_over:
-            executor.ask(last._notify, lambda error: follow())
+            executor.ask(partial(submissions.notify, last), lambda error: follow())
         for followers in executor.held.values():
             followers.append(follow)
         return LATER if count else Answer()

@@ -30,11 +30,6 @@ class EventQueue(LibraryObject):
             events += [(tokens[i], _error(results[i])) for i in range(count)]
         return events
 
-    @property
-    def _handle(self) -> object:
-        """An argument of vkshare._native, and of no longer life than this object."""
-        return self._capsule("vks_event_queue")
-
 
 def pointer_of(event_queue: EventQueue) -> Any:
     """Return its vks_event_queue; TypeError: it is another object."""

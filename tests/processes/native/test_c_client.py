@@ -22,7 +22,7 @@ from support.fd_counts import open_fds
 from support.tree_paths import ROOT
 
 import vkshare as vks
-from vkshare import _native, formats
+from vkshare import formats
 from vkshare.errors import AbandonedError
 from vkshare.ipc import descriptors
 from vkshare.util.library_calls import lib
@@ -244,7 +244,7 @@ def test_garbage_is_refused_in_c_with_words_and_every_fd_is_closed(
             (data[:-1], fds, "after 139 bytes" if is_stream else "says 140 bytes and has 139"),
             (b"GET / HTTP/1.1\r\n\r\n" * 10, (), "not a descriptor of vkshare"),
             (changed(data, 12, 9), fds, "descriptors have layout version 9, this vkshare's have 1"),
-            (changed(data, 16, 9), fds, f"pages have layout version 9, this vkshare's have {_native.LAYOUT_VERSION}"),
+            (changed(data, 16, 9), fds, f"pages have layout version 9, this vkshare's have {lib.VKS_LAYOUT_VERSION}"),
             (changed(data, 8, 2), fds, "kind is 2, expected is 1"),
             (changed(data, 20, 4096), fds, "says 4096 bytes"),
             (data, (), "and 0 came"),

@@ -20,7 +20,6 @@ from support.peer_processes import later
 from support.shared_handles import followed, opened, wait_until
 
 import vkshare as vks
-from vkshare import _native
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -29,6 +28,7 @@ from vkshare.errors import (
     InvalidCallError,
     NotOwnerError,
 )
+from vkshare.util.library_calls import lib
 
 pytest_plugins = ["support.peer_processes", "support.handle_pairs"]
 
@@ -460,7 +460,7 @@ def test_a_page_of_another_layout_version_is_refused_and_both_versions_are_named
     with surface.export() as descriptor:
         page = descriptor._fds[1]
         magic_and_version = os.pread(page, 16, 0)
-        ours = _native.LAYOUT_VERSION
+        ours = lib.VKS_LAYOUT_VERSION
         at = magic_and_version.index(struct.pack("<I", ours))
         os.pwrite(page, struct.pack("<I", 77), at)
         with pytest.raises(DescriptorError, match=rf"(?s)77.*\b{ours}\b|\b{ours}\b.*77"):

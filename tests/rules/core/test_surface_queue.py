@@ -23,7 +23,6 @@ from support.shared_handles import wait_until
 from support.time_limits import at_least
 
 import vkshare as vks
-from vkshare import _native
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -33,6 +32,7 @@ from vkshare.errors import (
     StillDrawingError,
 )
 from vkshare.util import fd_ops
+from vkshare.util.library_calls import lib
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
@@ -968,4 +968,4 @@ def test_everything_says_what_it_is(loop: Loop) -> None:
         loop.clone.open_producer(loop.seen.device)
     with pytest.raises(ClosedError):
         loop.clone.export()
-    assert _native.MAX_QUEUE_SURFACES == 64
+    assert lib.VKS_MAX_QUEUE_SURFACES == 64

@@ -22,7 +22,6 @@ from support.child_processes import in_child
 from support.fd_counts import open_fds
 
 import vkshare as vks
-from vkshare import _native
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.ipc import descriptors, transport
 from vkshare.util.library_calls import lib
@@ -121,7 +120,7 @@ def test_a_forged_field_is_refused_before_anything_is_mapped(
 @pytest.mark.rule("K32")
 @pytest.mark.parametrize(
     ("offset", "what", "ours"),
-    [(12, "descriptors", lib.VKS_DESCRIPTOR_VERSION), (16, "shared pages", _native.LAYOUT_VERSION)],
+    [(12, "descriptors", lib.VKS_DESCRIPTOR_VERSION), (16, "shared pages", lib.VKS_LAYOUT_VERSION)],
     ids=["descriptors", "pages"],
 )
 def test_another_version_is_refused_and_both_are_named(

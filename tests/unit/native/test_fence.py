@@ -21,6 +21,7 @@ from support.native_objects import (
 )
 
 from vkshare import errors
+from vkshare.core import submissions
 from vkshare.util.event_queue import EventQueue
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.wheel]
@@ -111,7 +112,7 @@ def test_a_hub_collects_events_and_failures(device: Device, fence: Fence) -> Non
         fence._notify(1, event_queue, token)
     fence._notify(2, event_queue, TOP - 1)
     submission = device.submit(waits=(fence, 1))
-    submission._notify(event_queue=event_queue, token=1000)
+    submissions.notify(submission, event_queue, token=1000)
     fence.signal(1)
     submission.wait(5)
     events = []
