@@ -39,7 +39,7 @@ vks_status vks_queue_not_open_yet(const vks_queue *queue); /* the error */
 void vks_queue_adopt_pairs(vks_queue *queue);
 
 /* ---- descriptor.c ---- */
-__attribute__((visibility("default"))) const vks_message_form *vks_queue_form(void); /* Python calls it */
+__attribute__((visibility("default"))) const vks_message_form *vks_queue_form(void);           /* Python calls it */
 vks_status vks_queue_check_counts(vks_status refusal, uint32_t n_queues, uint32_t n_surfaces); /* of a descriptor */
 void vks_queue_descriptor_clear(vks_queue_descriptor *out); /* it has no fds; those that it had are not closed */
 
