@@ -135,8 +135,5 @@ def _pinned(swapchain: ImageSurfaces | None, generation: int) -> Iterator[None]:
     """Inside, commands may be recorded for images of that generation: none is destroyed."""
     if swapchain is None:
         raise ClosedError("the swapchain of this frame is gone")
-    pin = swapchain._pin(generation)
-    try:
+    with swapchain._pinned(generation):
         yield
-    finally:
-        del pin

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vkshare import _native
@@ -100,11 +101,15 @@ class SwapchainCore(_native.Swapchain):
         check(finish(lib.vks_swapchain_attach, self._core, index, generation, address), "Swapchain")
         self._note_surface(index, generation, surface)
 
-    def _pin(self, generation: int) -> object:
-        """Return an object with which the images of that generation live."""
+    @contextlib.contextmanager
+    def _pinned(self, generation: int) -> Iterator[None]:
+        """Inside, the images of that generation live."""
         pin = ffi.gc(ffi.new("vks_swapchain **"), lib.unpin)
-        check(lib.pin(self._core, generation, pin), "Frame")
-        return pin
+        try:
+            check(lib.pin(self._core, generation, pin), "Frame")
+            yield
+        finally:
+            ffi.release(pin)  # at once: a traceback may keep this frame
 
     # ---- frames ---------------------------------------------------------------------------------------------------
 

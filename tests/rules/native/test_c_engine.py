@@ -297,7 +297,7 @@ def test_a_device_of_the_cpu_backend_has_no_vulkan_objects(
         assert (image.image != 0, image.format, image.width, image.height) == (True, 37, 8, 8)
         return
     assert library.surface_get_vulkan(made, image) == "UNSUPPORTED"
-    assert library.surface_cmd_acquire(made, library.ffi.NULL, 1, 1, 1) == "UNSUPPORTED"
+    assert library.surface_cmd_acquire(made, library.ffi.cast("void *", 1), 1, 1, 1) == "UNSUPPORTED"
     assert library.device_get_vulkan(here, library.ffi.new("vks_vulkan_device *")) == "UNSUPPORTED"
     assert "vks_device_open_vulkan()" in library.error
 
