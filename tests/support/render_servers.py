@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -136,7 +137,14 @@ class Raw:
         return self.sequence
 
     def write(self, data: bytes, fds: Sequence[int] = ()) -> None:
-        socket.send_fds(self.sock, [data], fds) if fds else self.sock.sendall(data)
+        while True:
+            try:
+                socket.send_fds(self.sock, [data], fds) if fds else self.sock.sendall(data)
+                return
+            except OSError as error:
+                if error.errno != errno.ETOOMANYREFS:  # fds that other processes of this user have on their way
+                    raise
+                time.sleep(0.01)
 
     def receive(self) -> wire.Message:
         """The next message. EOFError: the server has ended the connection."""
