@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vkshare import _native
@@ -101,15 +102,9 @@ class SwapchainCore(_native.Swapchain):
         check(finish(lib.vks_swapchain_attach, self._core, index, generation, address), "Swapchain")
         self._note_surface(index, generation, surface)
 
-    @contextlib.contextmanager
-    def _pinned(self, generation: int) -> Iterator[None]:
+    def _pinned(self, generation: int) -> AbstractContextManager[None]:
         """Inside, the images of that generation live."""
-        pin = ffi.gc(ffi.new("vks_swapchain **"), lib.unpin)
-        try:
-            check(lib.pin(self._core, generation, pin), "Frame")
-            yield
-        finally:
-            ffi.release(pin)  # at once: a traceback may keep this frame
+        return _pinned(self._core, generation)
 
     # ---- frames ---------------------------------------------------------------------------------------------------
 
@@ -134,6 +129,16 @@ class SwapchainCore(_native.Swapchain):
         call, address = lib.vks_swapchain_take_semaphores, pointer("vks_frame *", frame)
         check(finish(call, self._core, address, out, out + 1), "Frame")
         return out[0], out[1]
+
+
+@contextlib.contextmanager
+def _pinned(core: Any, generation: int) -> Iterator[None]:
+    pin = ffi.gc(ffi.new("vks_swapchain **"), lib.unpin)
+    try:
+        check(lib.pin(core, generation, pin), "Frame")
+        yield
+    finally:
+        ffi.release(pin)  # at once: a traceback may keep this frame
 
 
 def check_acquired(status: int, what: str, timeout: float | None) -> None:

@@ -307,7 +307,8 @@ def test_a_server_without_free_fds_turns_clients_away_and_comes_back(place: Plac
         first = vks.server.Client(path, timeout=20)
         first.create_fence().close()
         first.ping()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4, limits[1]))
         fillers, more = [], True
         while more:
             try:
@@ -329,6 +330,7 @@ def test_a_server_without_free_fds_turns_clients_away_and_comes_back(place: Plac
             os.close(filler)
         with contextlib.suppress(Exception):
             first.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)  # it limits what all of this user's processes send, too
         with vks.server.Client(path, timeout=20) as again:
             again.create_fence()
         server.close()
