@@ -137,12 +137,15 @@ class Raw:
         return self.sequence
 
     def write(self, data: bytes, fds: Sequence[int] = ()) -> None:
+        deadline = time.monotonic() + 5
         while True:
             try:
                 socket.send_fds(self.sock, [data], fds) if fds else self.sock.sendall(data)
                 return
             except OSError as error:
-                if error.errno != errno.ETOOMANYREFS:  # fds that other processes of this user have on their way
+                if (
+                    error.errno != errno.ETOOMANYREFS or time.monotonic() > deadline
+                ):  # fds that other processes of this user have on their way
                     raise
                 time.sleep(0.01)
 
