@@ -358,9 +358,8 @@ def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.
     def child() -> None:
         shared = fd_broker.offer([0])
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock, contextlib.ExitStack() as fillers:
-            resource.setrlimit(
-                resource.RLIMIT_NOFILE, (max(open_fds()) + 5, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-            )
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 5, limits[1]))
             with contextlib.suppress(OSError):
                 while True:
                     fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
@@ -370,6 +369,7 @@ def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.
             wait_until(lambda: len(looks) == 2)
             time.sleep(0.3)
             assert len(looks) < 10
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)  # it limits what all of this user's processes send, too
             fillers.close()
             data, fds, _, _ = socket.recv_fds(sock, 10, 8)
             assert (data, len(fds)) == (b"here", 1)
