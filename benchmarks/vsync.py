@@ -42,7 +42,7 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
     for thread in others:
         thread.start()
     with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window, window.observe() as seen:
-        told, taken, ticks = _watch(display, seen, seconds)
+        reported, taken, ticks = _watch(display, seen, seconds)
         skipped = display.statistics().skipped
     for thread in others:
         thread.join()
@@ -50,10 +50,10 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
     for name, part, must in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
         beside = {"taken by a Python thread": percentile(taken, part), "Python's sleep": percentile(slept, part)}
         what = f"latency of a software tick, {name}"
-        rows.append(own_row(what, percentile(told, part), TIME, Must(must), others=beside))
+        rows.append(own_row(what, percentile(reported, part), TIME, Must(must), others=beside))
     rows.append(own_row(f"ticks of {len(ticks)} missed", skipped, COUNT, Must(0.0)))
     if heard:
-        ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, told, strict=True)])
+        ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, reported, strict=True)])
         sigmas = {"ours": [ours], "c": [_sigma([each * 1e-9 for each in heard])]}
         what = "sigma of the interval, against X11 Present"
         rows.append(row(what, "unpinned", sigmas, Must(0.25), against="X11 Present"))
@@ -62,7 +62,7 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
 
 def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Samples, Samples, list[Tick]]:
     """Return the latencies at which the display's thread published each tick, and this thread took it."""
-    told: Samples = []
+    reported: Samples = []
     taken: Samples = []
     ticks: list[Tick] = []
     end = time.monotonic() + seconds
@@ -70,9 +70,9 @@ def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Sample
     while time.monotonic() < end:
         tick = observer.wait()
         taken.append((time.monotonic_ns() - tick.vsync_time) * 1e-9)
-        told.append(display.statistics().late)
+        reported.append(display.statistics().late)
         ticks.append(tick)
-    return told, taken, ticks
+    return reported, taken, ticks
 
 
 def _sleep(seconds: float, late: Samples) -> None:

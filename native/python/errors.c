@@ -5,13 +5,13 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Returns a new reference; NULL: that failed, and another exception is set. `told` may be NULL. */
-static PyObject *exception(vks_status status, const char *what, const vks_error *told)
+/* Returns a new reference; NULL: that failed, and another exception is set. `reason` may be NULL. */
+static PyObject *exception(vks_status status, const char *what, const vks_error *reason)
 {
     static vkpy_function function = {"vkshare.util.statuses", "exception", NULL};
-    PyObject *text =
-        told == NULL ? Py_NewRef(Py_None) : PyUnicode_DecodeUTF8(told->text, (Py_ssize_t)strlen(told->text), "replace");
-    long long code = told == NULL ? 0 : (long long)told->code;
+    PyObject *text = reason == NULL ? Py_NewRef(Py_None)
+                                    : PyUnicode_DecodeUTF8(reason->text, (Py_ssize_t)strlen(reason->text), "replace");
+    long long code = reason == NULL ? 0 : (long long)reason->code;
     return text == NULL ? NULL : vkpy_call(&function, "(isNL)", (int)status, what, text, code);
 }
 
@@ -20,8 +20,8 @@ PyObject *vkpy_raise(vks_status status, const char *what)
     if (status == VKS_INTERRUPTED)
         return NULL;
     const vks_error *last = vks_last_error();
-    bool is_told = last->status == status && last->text[0] != 0;
-    PyObject *error = exception(status, what, is_told ? last : NULL);
+    bool has_text = last->status == status && last->text[0] != 0;
+    PyObject *error = exception(status, what, has_text ? last : NULL);
     if (error != NULL)
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.no_driver
 
 @pytest.mark.parametrize("status", range(lib.VKS_TIMEOUT, lib.VKS_OUTDATED))
 def test_every_status_has_an_exception_that_names_the_call_and_tells_the_cause(status: int) -> None:
-    silent, told = (statuses.exception(status, "Thing.do", text, errno.ENOENT) for text in (None, "it broke"))
+    silent, spoken = (statuses.exception(status, "Thing.do", text, errno.ENOENT) for text in (None, "it broke"))
     assert "Thing.do" in str(silent)
-    assert "it broke" in str(told)
+    assert "it broke" in str(spoken)
     assert "unknown status" not in str(silent)
 
 

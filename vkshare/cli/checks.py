@@ -118,9 +118,9 @@ def futex_waitv() -> list[Finding]:
 def fd_limit() -> list[Finding]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    told = f"{soft} (hard limit {hard}), {used} open here"
+    reported = f"{soft} (hard limit {hard}), {used} open here"
     advice = f"each surface takes 2 to 4 fds: raise it, ulimit -n {_FEW_FDS} or more"
-    return [_judged("fd limit", soft >= _FEW_FDS, told, advice)]
+    return [_judged("fd limit", soft >= _FEW_FDS, reported, advice)]
 
 
 def seccomp() -> list[Finding]:
@@ -171,13 +171,13 @@ def surface_queues() -> list[Finding]:
     """Find the user's queues with a dead end, and queues whose surfaces do not move."""
     from vkshare.cli import ps
 
-    told = ps.collect()["queues"]
+    reported = ps.collect()["queues"]
     findings = [
         Finding(f"surface queue {queue['id']}", "odd", found, advice)
-        for queue in told
+        for queue in reported
         for found, advice in _troubles(queue)
     ]
-    open_ones = f"{len(told)} open in this user's processes" if told else "no process of this user has one open"
+    open_ones = f"{len(reported)} open in this user's processes" if reported else "no process of this user has one open"
     return findings or [Finding("surface queues", "ok", open_ones)]
 
 

@@ -18,8 +18,8 @@ NEEDS_PILLOW = "the demo needs Pillow: pip install vkshare[demo]"
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int]) -> None:
-    told = "x".join(map(str, default_size))
-    parser.add_argument("--size", type=_size, default=default_size, metavar="WxH", help=f"pixels (default: {told})")
+    reported = "x".join(map(str, default_size))
+    parser.add_argument("--size", type=_size, default=default_size, metavar="WxH", help=f"pixels (default: {reported})")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
     parser.add_argument("--output", metavar="FILE", help="write the last frame there, e.g. out.png")

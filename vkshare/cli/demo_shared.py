@@ -91,10 +91,10 @@ def _copied(report: Report) -> str:
     """The counters of the three processes' copy paths."""
     total = sum(report.copied_per_frame.values())
     by = ", ".join(f"{name} {table.nbytes(round(n))}" for name, n in report.copied_per_frame.items() if n)
-    told = f"{table.nbytes(round(total))} a frame" + (f" ({by})" if by else "")
+    reported = f"{table.nbytes(round(total))} a frame" + (f" ({by})" if by else "")
     if total and not report.forced_copy:
-        told += ": the CPU cannot map this adapter's surfaces"
-    return f"{told}; {table.nbytes(report.copied_setup)} once, for the picture and the backdrop"
+        reported += ": the CPU cannot map this adapter's surfaces"
+    return f"{reported}; {table.nbytes(report.copied_setup)} once, for the picture and the backdrop"
 
 
 def _microseconds(value: float | None) -> str:

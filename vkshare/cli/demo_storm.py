@@ -88,7 +88,7 @@ def _memory(report: Report) -> str:
     early, late = report.early, report.late
     first = next((s for s in report.samples if s.resizes >= 100), None)
     at = f"{table.nbytes(first.resident)} after {first.resizes} resizes, " if first else ""
-    told = f"memory: {at}{table.nbytes(early)} early, {table.nbytes(late)} at the end, ratio {late / early:.3f}"
+    reported = f"memory: {at}{table.nbytes(early)} early, {table.nbytes(late)} at the end, ratio {late / early:.3f}"
     if report.last.resizes < storm.WARM_UP:
-        told += f" (fewer than {storm.WARM_UP} resizes tell nothing)"
-    return f"{told}; {report.last.resizes / max(report.last.seconds, 1e-9):.0f} resizes a second"
+        reported += f" (fewer than {storm.WARM_UP} resizes tell nothing)"
+    return f"{reported}; {report.last.resizes / max(report.last.seconds, 1e-9):.0f} resizes a second"

@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    told = collect()
-    print(json.dumps(told, indent=2) if args.json else _text(told))
+    reported = collect()
+    print(json.dumps(reported, indent=2) if args.json else _text(reported))
     return 0
 
 
@@ -87,23 +87,23 @@ def _adapter_facts(adapter: Any) -> dict[str, Any]:
     return {**facts, "uuid": str(uuid.UUID(bytes=adapter.uuid)), "capabilities": capabilities}
 
 
-def _text(told: dict[str, Any]) -> str:
-    lines = [f"vkshare {told['version']}", ""]
-    rows = [(a["name"], a["kind"], a["backend"], a["driver"]) for a in told["adapters"]]
+def _text(reported: dict[str, Any]) -> str:
+    lines = [f"vkshare {reported['version']}", ""]
+    rows = [(a["name"], a["kind"], a["backend"], a["driver"]) for a in reported["adapters"]]
     lines += [table.render(("ADAPTER", "KIND", "BACKEND", "DRIVER"), rows), ""]
-    for adapter in told["adapters"]:
+    for adapter in reported["adapters"]:
         lines += [adapter["name"], *(f"  {line}" for line in _capability_lines(adapter)), ""]
-    for skipped in told["skipped"]:
+    for skipped in reported["skipped"]:
         lines.append(f"not usable: {skipped['name']}: {skipped['reason']}")
-    lines += ["", *_vsync_lines(told["vsync"])]
+    lines += ["", *_vsync_lines(reported["vsync"])]
     return "\n".join(lines).rstrip()
 
 
-def _vsync_lines(told: dict[str, Any]) -> list[str]:
-    if told["chosen"] is None:
-        return [f"vsync: {told['why']}"]
-    lines = [f"vsync: {told['chosen']} ({told['why']})"]
-    for source in told["sources"]:
+def _vsync_lines(reported: dict[str, Any]) -> list[str]:
+    if reported["chosen"] is None:
+        return [f"vsync: {reported['why']}"]
+    lines = [f"vsync: {reported['chosen']} ({reported['why']})"]
+    for source in reported["sources"]:
         lines.append(f"  {source['kind']:<16} {'works' if source['works'] else 'no'}: {source['why']}")
     return lines
 

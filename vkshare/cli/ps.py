@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    told = collect()
-    print(json.dumps(told, indent=2) if args.json else _text(told))
+    reported = collect()
+    print(json.dumps(reported, indent=2) if args.json else _text(reported))
     return 0
 
 
@@ -50,15 +50,15 @@ def collect() -> dict[str, Any]:
                 page["processes"].add(pid)
                 if page["page"] is None:
                     page["page"] = _look(fd)
-    told: dict[str, Any] = {"surfaces": [], "fences": [], "queues": [], "unreadable": []}
+    reported: dict[str, Any] = {"surfaces": [], "fences": [], "queues": [], "unreadable": []}
     now = time.monotonic()
     for found in pages.values():
         if found["page"] is not None:
             where, what = _told(found["page"], found["processes"], now)
-            told[where].append(what)
-    for entries in told.values():
+            reported[where].append(what)
+    for entries in reported.values():
         entries.sort(key=lambda entry: entry["id"])
-    return told
+    return reported
 
 
 def _own_processes() -> Iterator[int]:
@@ -179,14 +179,14 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
         return max(0.0, now - time_ns / 1e9) if time_ns else None
 
     def end(name: str) -> dict[str, Any]:
-        told = page[name]
-        is_open = _ENDS[told["state"]] == "open"
+        reported = page[name]
+        is_open = _ENDS[reported["state"]] == "open"
         return {
-            "state": "dead" if told["dead"] else _ENDS[told["state"]],
-            "pid": told["pid"] if is_open else None,
-            "process": _process_name(told["pid"]) if is_open else None,
-            "device": told["name"] if is_open else None,
-            "seconds": ago(told["since"]),
+            "state": "dead" if reported["dead"] else _ENDS[reported["state"]],
+            "pid": reported["pid"] if is_open else None,
+            "process": _process_name(reported["pid"]) if is_open else None,
+            "device": reported["name"] if is_open else None,
+            "seconds": ago(reported["since"]),
         }
 
     return {
@@ -237,12 +237,12 @@ def _queue_tables(queues: list[dict[str, Any]]) -> str:
     return "\n\n".join(filter(None, tables))
 
 
-def _text(told: dict[str, Any]) -> str:
-    if not any(told.values()):
+def _text(reported: dict[str, Any]) -> str:
+    if not any(reported.values()):
         return "no process of this user shares a surface, a fence or a queue"
     surfaces: list[tuple[object, ...]] = []
     waits: list[tuple[object, ...]] = []
-    for s in told["surfaces"]:
+    for s in reported["surfaces"]:
         owner = _party(s["owner"]) if s["owner"] else "-"
         size, work = f"{s['width']}x{s['height']}", f"{s['completed']}/{s['value']}"
         of_owner = owner, s["key"], s["generation"], work, len(s["handles"])
@@ -250,16 +250,16 @@ def _text(told: dict[str, Any]) -> str:
         waits += [(s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for w in s["waiters"]]
     fences = [
         (f["id"], _party(f["signaller"]), f["status"], f["completed"], f["queued"], len(f["processes"]))
-        for f in told["fences"]
+        for f in reported["fences"]
     ]
-    bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in told["unreadable"]]
+    bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in reported["unreadable"]]
     head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
     of_fences = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
     tables = [
         _table(head, surfaces, 4),
         _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
         _table(of_fences, fences, 3),
-        _queue_tables(told["queues"]),
+        _queue_tables(reported["queues"]),
         _table(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad, 0),
     ]
     return "\n\n".join(filter(None, tables))

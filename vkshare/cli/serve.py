@@ -93,13 +93,13 @@ def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None
     else:
         print(json.dumps({"path": str(host.server.path)}), flush=True)
     start = time.monotonic()
-    told = 0
+    reported = 0
     end, every = (math.inf if given is None else given for given in (args.seconds, args.statistics))
     while not (signals.came or host.has_ended) and (now := time.monotonic() - start) < end:
-        if now >= (told + 1) * every:
-            told = math.floor(now / every)
+        if now >= (reported + 1) * every:
+            reported = math.floor(now / every)
             _tell(host, now, args.json)
-        host.turn(min(end - now, (told + 1) * every - now, 1.0), signals)
+        host.turn(min(end - now, (reported + 1) * every - now, 1.0), signals)
     if args.output is not None:
         _save(host, args.output)
     _tell(host, time.monotonic() - start, args.json)
@@ -108,12 +108,12 @@ def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None
 def _tell(host: WindowHost, seconds: float, as_json: bool) -> None:
     server, shown = host.server.statistics(), host.compositor.statistics()
     if as_json:
-        told: dict[str, Any] = {"seconds": seconds, "server": dataclasses.asdict(server)}
-        told["compositor"] = dataclasses.asdict(shown)
-        told["windows"] = [
+        reported: dict[str, Any] = {"seconds": seconds, "server": dataclasses.asdict(server)}
+        reported["compositor"] = dataclasses.asdict(shown)
+        reported["windows"] = [
             {"title": window.title, **dataclasses.asdict(window.statistics())} for window in host.compositor.windows
         ]
-        print(json.dumps(told), flush=True)
+        print(json.dumps(reported), flush=True)
         return
     print(
         f"{seconds:.1f} s: {server.clients} clients, {shown.windows} windows, {shown.composites} composites of "

@@ -117,10 +117,10 @@ def _run(argv: list[str], directory: Path, size: int) -> tuple[int, bool]:
 def _wait(process: subprocess.Popen[bytes]) -> int:
     """Forwards signals to the command. The terminal sends Ctrl-C and SIGQUIT to both processes already."""
     while (status := process.poll()) is None:
-        told = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
-        if told.si_signo != signal.SIGCHLD and told.si_code <= 0:  # of a process, not the kernel
+        reported = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
+        if reported.si_signo != signal.SIGCHLD and reported.si_code <= 0:  # of a process, not the kernel
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(told.si_signo)
+                process.send_signal(reported.si_signo)
     return status
 
 
@@ -144,8 +144,8 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
         sum(getattr(recorded, name) for recorded in found) for name in ("dropped", "damaged", "half_written")
     )
     lost = [f"{n} {what}" for n, what in ((half, "half-written"), (damaged, "damaged")) if n]
-    told = f"{totals.events} events of {totals.processes} processes in {totals.seconds:.3f} s, {totals.flows} flows"
-    _say(f"{file}: {told}; {', '.join([f'{dropped} dropped', *lost])}", 0)
+    reported = f"{totals.events} events of {totals.processes} processes in {totals.seconds:.3f} s, {totals.flows} flows"
+    _say(f"{file}: {reported}; {', '.join([f'{dropped} dropped', *lost])}", 0)
     if dropped:
         _say("a process had no more room for its records, or its disk none: give more with --size", 0)
     return 0

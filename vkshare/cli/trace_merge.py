@@ -293,8 +293,8 @@ class _Merge:
         self._sheet.bar(*event.start, event.end, name, category, self._args(event, **args))
 
     def _args(self, event: Event, **args: Any) -> dict[str, Any]:
-        told = {"device": self._device(event)} if event.device else {}
-        return told | ({"status": trace_files.status(event.status)} if event.status else {}) | args
+        reported = {"device": self._device(event)} if event.device else {}
+        return reported | ({"status": trace_files.status(event.status)} if event.status else {}) | args
 
     def _device(self, event: Event) -> str:
         return self._devices.get((event.file, event.device), "") or f"device {event.device}"
@@ -309,8 +309,8 @@ class _Merge:
             if device not in devices[self.pids[file]]:
                 devices[self.pids[file]].append(device)
         for order, (pid, command) in enumerate(commands.items()):
-            told = self._names.get(pid) or ", ".join(devices[pid])
-            name = f"{told}: {_shown(command)}" if told else _shown(command)
+            reported = self._names.get(pid) or ", ".join(devices[pid])
+            name = f"{reported}: {_shown(command)}" if reported else _shown(command)
             self._sheet.name_process(pid, name, " ".join(command), order)
         names: dict[tuple[int, int], str] = {}
         for pid, recorded in zip(self.pids, self._found, strict=True):

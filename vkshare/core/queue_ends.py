@@ -108,8 +108,8 @@ class _QueueEnd(Closable):
     def __repr__(self) -> str:
         if self.is_closed:
             return f"<vkshare.{type(self).__name__} closed>"
-        told = self.statistics()
-        waiting = told.committed - told.dequeued
+        reported = self.statistics()
+        waiting = reported.committed - reported.dequeued
         return f"<vkshare.{type(self).__name__} of {len(self.surfaces)} surfaces, {waiting} to be dequeued>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

@@ -39,7 +39,7 @@ class Child:
     def __init__(self, name: str, process: subprocess.Popen[bytes], status: int) -> None:
         self.name = name
         self.frames = 0  # checked so far, where it is the checker
-        self.told: dict[str, Any] = {}  # its messages, the newest of each kind
+        self.reported: dict[str, Any] = {}  # its messages, the newest of each kind
         self._process = process
         self._status = status
         self._line = b""
@@ -62,7 +62,7 @@ class Child:
             message = json.loads(line)
             if "frame" in message:
                 self.frames = message["frame"] + 1
-            self.told.update(message)
+            self.reported.update(message)
             if "failed" in message:
                 self._failure = message["failed"]
                 sys.stderr.write(message.get("trace", ""))
@@ -71,7 +71,7 @@ class Child:
     @property
     def done(self) -> dict[str, Any]:
         """The process's final message; empty before."""
-        done: dict[str, Any] = self.told.get("done", {})
+        done: dict[str, Any] = self.reported.get("done", {})
         return done
 
     @property

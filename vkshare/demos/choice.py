@@ -23,8 +23,8 @@ def choose(options: Options) -> tuple[vkshare.Adapter, str]:
     if options.adapter is not None:
         return _adapter.choose(options.adapter, options.backend), f"--adapter {options.adapter} names it"
     if options.backend != "auto" or environment:
-        told = f"--backend {options.backend}" if options.backend != "auto" else ""
-        reason = " and ".join([*([told] if told else []), *(f"{name}={os.environ[name]}" for name in environment)])
+        given = f"--backend {options.backend}" if options.backend != "auto" else ""
+        reason = " and ".join([*([given] if given else []), *(f"{name}={os.environ[name]}" for name in environment)])
         return _adapter.choose(None, options.backend), f"the best for {reason}"
     found = vkshare.adapters()
     usable = [each for each in found if each.capabilities.surface_memory & _SHARED_MEMORY] or found

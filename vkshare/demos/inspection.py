@@ -37,8 +37,8 @@ class Inspector:
         for party, name, at in ((0, "renderer", self._layout.render_mark), (1, "text process", self._layout.text_mark)):
             number, expected = marks.read(pixels, at, cell), marks.code(frame, party)
             if number != expected:
-                told = "no mark" if number < 0 else f"the mark {number:#08x}"
-                found.append(f"the {name} left {told}, expected is {expected:#08x}")
+                reported = "no mark" if number < 0 else f"the mark {number:#08x}"
+                found.append(f"the {name} left {reported}, expected is {expected:#08x}")
         return found
 
     def _text(self, frame: int, pixels: Any) -> list[str]:

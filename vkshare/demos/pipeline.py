@@ -139,9 +139,9 @@ class _Stage:
     @contextmanager
     def frame(self) -> Iterator[QueueFrame]:
         """The next surface. A surface that the body does not enqueue is passed on without metadata."""
-        told, start = self.source.statistics(), time.perf_counter()
+        reported, start = self.source.statistics(), time.perf_counter()
         with self.source.frame(into=self.target) as frame:
-            if told.committed == told.dequeued:
+            if reported.committed == reported.dequeued:
                 self._waits += 1
                 self._waited += time.perf_counter() - start
             self._frames += 1
@@ -231,11 +231,11 @@ class _Viewing(_Stage):
         with self.frame() as (surface, metadata):
             if not frame.is_hidden:
                 self._device.submit(self._device.record().blit(surface, frame.view))
-            told, painted, lettered = _NOTE.unpack(metadata)
+            reported, painted, lettered = _NOTE.unpack(metadata)
             now = time.monotonic_ns()
             self.latencies.append((now - painted) * 1e-9)
-            if told != number or not painted <= lettered <= now:
-                self.wrong.append(f"frame {number} came with the metadata of frame {told}")
+            if reported != number or not painted <= lettered <= now:
+                self.wrong.append(f"frame {number} came with the metadata of frame {reported}")
             if number % _CHECKED == 0 or number == self._last:
                 self._check(number, surface)
 

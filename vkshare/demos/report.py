@@ -48,9 +48,9 @@ class Report(Result):
         return self.faulty == 0
 
 
-def made(options: Options, stamps: Stamps, told: list[dict[str, Any]]) -> Report:
+def made(options: Options, stamps: Stamps, reported: list[dict[str, Any]]) -> Report:
     """Make the report from the final messages of the three processes."""
-    renderer, _, checker = told
+    renderer, _, checker = reported
     seconds = stamps.seconds()
     return Report(
         frames=options.frames,
@@ -63,7 +63,7 @@ def made(options: Options, stamps: Stamps, told: list[dict[str, Any]]) -> Report
         adapter=renderer["adapter"],
         why=renderer["why"],
         handovers=tuple(_handover(stamps, giver, taker) for giver, taker in EDGES),
-        copied_per_frame={name: one["copied"] / options.frames for name, one in zip(PARTIES, told, strict=True)},
+        copied_per_frame={name: one["copied"] / options.frames for name, one in zip(PARTIES, reported, strict=True)},
         copied_setup=renderer["setup_copied"],
         forced_copy=options.force_copy,
         faulty=checker["faulty"],

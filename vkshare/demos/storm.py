@@ -85,7 +85,7 @@ def run(stage: Stage, seconds: float, frames: int | None, tell: Callable[[Sample
     """Resizes until the time is over, that many frames were presented, or the user ends it. `tell`: once a second."""
     report = Report(seconds)
     chance = random.Random(1)
-    start = told = time.monotonic()
+    start = reported = time.monotonic()
     resizes = presented = count = 0
     for size in _sizes(*stage.swapchain.extent):
         now = time.monotonic()
@@ -101,8 +101,8 @@ def run(stage: Stage, seconds: float, frames: int | None, tell: Callable[[Sample
             presented += 1
         if resizes % _STEPS == 0:
             report.samples.append(_sample(stage, now - start, resizes))
-        if now - told >= 1:
-            told = now
+        if now - reported >= 1:
+            reported = now
             tell(_sample(stage, now - start, resizes))
     if count == 0:
         _present(stage, seconds)  # for a screenshot of the last picture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from vkshare.core.closable import Closable
@@ -130,10 +130,8 @@ class ImageSurfaces(Closable, SwapchainCore):
         return commands
 
 
-@contextlib.contextmanager
-def _pinned(swapchain: ImageSurfaces | None, generation: int) -> Iterator[None]:
+def _pinned(swapchain: ImageSurfaces | None, generation: int) -> AbstractContextManager[None]:
     """Inside, commands may be recorded for images of that generation: none is destroyed."""
     if swapchain is None:
         raise ClosedError("the swapchain of this frame is gone")
-    with swapchain._pinned(generation):
-        yield
+    return swapchain._pinned(generation)

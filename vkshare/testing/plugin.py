@@ -143,8 +143,8 @@ def _vks_validation(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     messages = collector.take() if collector is not None else []
     if messages:
-        told = "\n".join(f"  {message}" for message in messages[:20])
-        pytest.fail(f"{len(messages)} messages of the validation layer:\n{told}", pytrace=False)
+        reported = "\n".join(f"  {message}" for message in messages[:20])
+        pytest.fail(f"{len(messages)} messages of the validation layer:\n{reported}", pytrace=False)
 
 
 def _collect(config: pytest.Config) -> Collector | None:

@@ -125,5 +125,5 @@ class Census:
 
 
 def _numbers(window: Any) -> tuple[int, int, int]:
-    told = window.statistics()
-    return told.shown, told.lost, told.superseded
+    reported = window.statistics()
+    return reported.shown, reported.lost, reported.superseded

@@ -51,8 +51,8 @@ class Panel:
             self._row(draw, row, (*cells, count.state), WHITE, SOFT, colour)
             x, y, radius = self._px(20), self._y(row) - self._px(4.5), max(2, self._px(3.5))
             draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=SEATS[row - 1].colour)
-        told = f"{compositor.composites} composites; {compositor.missed} ticks missed, {compositor.skipped} skipped"
-        write(draw, (self._px(_COLUMNS[0]), self._y(9.15)), told, self._px(13), FAINT, "ls")
+        reported = f"{compositor.composites} composites; {compositor.missed} ticks missed, {compositor.skipped} skipped"
+        write(draw, (self._px(_COLUMNS[0]), self._y(9.15)), reported, self._px(13), FAINT, "ls")
 
     def _row(self, draw: Any, row: int, cells: tuple[str, ...], first: Any, ink: Any, last: Any = None) -> None:
         for index, (cell, x) in enumerate(zip(cells, _COLUMNS, strict=True)):

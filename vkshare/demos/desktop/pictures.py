@@ -46,8 +46,8 @@ def clock(image: Image.Image, number: int, seconds: float) -> None:
     """The time of day, and what it is drawn by."""
     draw, unit = _begun(image)
     now = time.time()
-    told = time.strftime("%H:%M:%S", time.localtime(now))
-    write(draw, (round(image.width / 2), round(72 * unit)), told, round(50 * unit), WHITE, "ms")
+    reported = time.strftime("%H:%M:%S", time.localtime(now))
+    write(draw, (round(image.width / 2), round(72 * unit)), reported, round(50 * unit), WHITE, "ms")
     write(draw, (round(image.width / 2), round(98 * unit)), time.strftime("%A, %d %B"), round(16 * unit), SOFT, "ms")
     left, width, top = round(40 * unit), image.width - 2 * round(40 * unit), round(116 * unit)
     thick = max(1, round(3 * unit))

@@ -30,11 +30,11 @@ class Report(Result):
     output: str | None
 
     @classmethod
-    def of(cls, options: Options, told: dict[str, Any], clients: Clients) -> Report:
+    def of(cls, options: Options, reported: dict[str, Any], clients: Clients) -> Report:
         """Make the report from the messages of the compositor and of the processes."""
         restarts = clients.restarts
-        found = (*told["faults"], *clients.faults, *faults(told["clients"], told["steady"], restarts))
-        return cls(**{**told, "restarts": restarts, "faults": found, "output": options.output})
+        found = (*reported["faults"], *clients.faults, *faults(reported["clients"], reported["steady"], restarts))
+        return cls(**{**reported, "restarts": restarts, "faults": found, "output": options.output})
 
     @property
     def is_good(self) -> bool:

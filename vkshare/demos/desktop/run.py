@@ -37,8 +37,8 @@ def run(options: Options, signals: Signals) -> Report | None:
     with tempfile.TemporaryDirectory(prefix="vkshare-desktop-") as folder:
         path = str(Path(folder) / "socket")
         with Clients(options, path) as clients:
-            told = (_together if options.is_one_process else _apart)(options, path, clients, signals)
-        return None if signals.came else Report.of(options, told, clients)
+            reported = (_together if options.is_one_process else _apart)(options, path, clients, signals)
+        return None if signals.came else Report.of(options, reported, clients)
 
 
 def _together(options: Options, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def _apart(options: Options, path: str, clients: Clients, signals: Signals) -> d
                 break
             if clients.are_invited:
                 clients.look()
-            elif "ready" in screen.told:
-                clients.start(screen.told["ready"])
+            elif "ready" in screen.reported:
+                clients.start(screen.reported["ready"])
     if not screen.done and not signals.came:
         raise DemoError(screen.obituary())
     return screen.done

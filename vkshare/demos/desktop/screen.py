@@ -52,8 +52,8 @@ class Screen(Scoped):
             compositor = self.host.compositor
             self.adapter = compositor.device.adapter
             self._own = made.enter_context(vkshare.open(self.adapter, name="desktop"))
-            told = f"eight processes and a compositor, on {self.adapter.name}"
-            self._wallpaper = Wallpaper(self._own, self._desk, told)
+            reported = f"eight processes and a compositor, on {self.adapter.name}"
+            self._wallpaper = Wallpaper(self._own, self._desk, reported)
             made.callback(self._wallpaper.close)
             self._panel = Panel(self._own, self._desk)
             made.callback(self._panel.close)
@@ -77,13 +77,13 @@ class Screen(Scoped):
     def _watch(self, now: float) -> None:
         """Update the census, check the order of the frames, and show both on the panel."""
         self._census.take()
-        told = self.host.compositor.statistics()
-        if now - self._looked >= _LOOK and told.composites:
+        reported = self.host.compositor.statistics()
+        if now - self._looked >= _LOOK and reported.composites:
             self._looked = now
             self._census.look(self.shown())
         if now - self._told >= _PANEL:
             self._told = now
-            self._panel.show(self._census.counts, told)
+            self._panel.show(self._census.counts, reported)
             self._wallpaper.show({count.name: count.detail for count in self._census.counts})
         if self._steady_since is None and self._census.is_complete:
             self._steady_since = self._totals()
@@ -96,8 +96,8 @@ class Screen(Scoped):
         return self._steady_since is not None and frames is not None and self._steady()["composites"] >= frames
 
     def _totals(self) -> dict[str, float]:
-        told = self.host.compositor.statistics()
-        counts = {name: getattr(told, name) for name in ("ticks", "missed", "composites", "skipped")}
+        reported = self.host.compositor.statistics()
+        counts = {name: getattr(reported, name) for name in ("ticks", "missed", "composites", "skipped")}
         return {**counts, "seconds": time.monotonic(), "slow": self._census.counts[NAMES.index("slow")].shown}
 
     def _steady(self) -> dict[str, float]:

@@ -37,10 +37,10 @@ class _Sky(Layout):
 class Wallpaper:
     """A keyed surface (drawn with key 0, handed on with key 1) that the compositor shows. For one thread."""
 
-    def __init__(self, device: vkshare.Device, desk: Desk, told: str) -> None:
+    def __init__(self, device: vkshare.Device, desk: Desk, reported: str) -> None:
         self._device = device
         self._desk = desk
-        self._told = told
+        self._told = reported
         self._captions: dict[str, str] | None = None
         self._behind = backdrop.create(device, _Sky(desk.width, desk.height))
         self._layer = Layer(device, (0, 0, desk.width, desk.height))
@@ -71,7 +71,7 @@ class Wallpaper:
             if seat.has_slot:
                 self._caption(draw, seat, captions.get(seat.name, ""))
 
-    def _caption(self, draw: ImageDraw.ImageDraw, seat: Seat, told: str) -> None:
+    def _caption(self, draw: ImageDraw.ImageDraw, seat: Seat, reported: str) -> None:
         desk = self._desk
         x, y, width, _ = seat.place
         dot_x, dot_y = desk.point(x + 6, y - 14)
@@ -83,8 +83,8 @@ class Wallpaper:
         past = length(seat.name, size) + _px(desk, 10)
         small = _px(desk, 13)
         room = _px(desk, width - 18) - past
-        if told:
-            write(draw, (at[0] + past, at[1]), fitted(told, small, room), small, FAINT, "ls")
+        if reported:
+            write(draw, (at[0] + past, at[1]), fitted(reported, small, room), small, FAINT, "ls")
 
     def close(self) -> None:
         """Idempotent."""
