@@ -152,6 +152,7 @@ class Consumer(_QueueEnd):
     def dequeue(self, timeout: float | None = None) -> tuple[Any, bytes]: ...
 
 def capsule(address: int, kind: str) -> object: ...  # kind: its type, such as "vks_drawable", or "vks_fence **"
+def hide(object: object) -> object: ...  # a capsule with a reference that the garbage collector does not see
 def deadline(timeout: float | None) -> int: ...  # ns of CLOCK_MONOTONIC; 0: test and return; TypeError, ValueError
 
 class Swapchain:

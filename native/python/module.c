@@ -107,7 +107,16 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *const *arguments
     return PyErr_Format(PyExc_ValueError, "kind is %R, which no method of this module takes", values[1]);
 }
 
+static void drop_reference(PyObject *hidden) { Py_DECREF((PyObject *)PyCapsule_GetPointer(hidden, NULL)); }
+
+static PyObject *hide(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    PyObject *hidden = PyCapsule_New(object, NULL, drop_reference);
+    return hidden != NULL ? Py_NewRef(object), hidden : NULL;
+}
+
 static PyMethodDef functions[] = {
+    {"hide", hide, METH_O, "hide($module, object)\n--\n\nA reference that the garbage collector does not see."},
     {"capsule", VKPY_FASTCALL(capsule), VKPY_FAST,
      "capsule($module, address, kind)\n--\n\nAn object of the C library as an argument of this module's methods."},
     {"deadline", deadline, METH_O,

@@ -8,6 +8,8 @@ import os
 import resource
 from collections.abc import Iterator
 
+MANY = 4096
+
 
 def open_fds() -> set[int]:
     """This process's fds, but for the one that lists them and those of garbage."""
@@ -25,10 +27,14 @@ def _is_open(fd: int) -> bool:
 
 @contextlib.contextmanager
 def no_fd_left(spare: int = 0) -> Iterator[None]:
-    """For this process, but so many; its limit is as before afterwards."""
+    """For this process, but so many; its limit is as before afterwards.
+
+    The limit stays far above the fds that are open, because it is one for the fds that all processes of the user have
+    in flight, too (unix(7)): a lower one lets a send fail with ETOOMANYREFS.
+    """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)
     fillers: list[int] = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4 + spare, most[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most[0], MANY), most[1]))
     try:
         with contextlib.suppress(OSError):
             while True:

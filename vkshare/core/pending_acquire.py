@@ -6,16 +6,16 @@ from typing import Any
 
 from vkshare import _native
 from vkshare.util.event_queue import EventQueue, pointer_of
-from vkshare.util.library_calls import TIMEOUT, check, lib, u64
+from vkshare.util.library_calls import TIMEOUT, check, keep, lib, u64
 
 
 class PendingAcquire:
     """An acquire that waits for ownership. Created by Surface._acquire_start()."""
 
-    __slots__ = ("__weakref__", "_cell", "_surface", "_work")
+    __slots__ = ("__weakref__", "_kept", "_surface", "_work")
 
     def __init__(self, surface: _native.Surface, cell: Any) -> None:
-        self._surface, self._cell = surface, cell  # kept
+        self._surface, self._kept = surface, keep(cell)
         self._work = cell[0]
 
     def is_done(self) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "ffi",
     "fields",
     "finish",
+    "keep",
     "lib",
     "make",
     "own_fds",
@@ -115,6 +116,15 @@ def cell_capsule(kind: str, cell: Any) -> object:
     return capsule(f"{kind} **", cell)
 
 
+def keep(cell: Any) -> object:
+    """Return a reference to a cell for an object of Python, beside which it may be part of a cycle.
+
+    The garbage collector finalizes the objects of a cycle in any order, and the ``__del__`` of one may still use the
+    cell's object, or keep it alive. The cell therefore hides from the collector, and ends after them.
+    """
+    return _native.hide(cell)
+
+
 def own_fds(page_fd: int | None, semaphore_fd: int | None) -> Any:
     """Return a cell that owns two fds, of which each may be None or -1. lib.open_fence() takes them out of it."""
     given = (("page_fd", page_fd), ("semaphore_fd", semaphore_fd))
@@ -162,9 +172,13 @@ class LibraryObject:
             The object was made before.
         """
         own = vars(self)
-        if "_cell" in own or own.setdefault("_cell", cell := make(kind, what, create, *arguments)) is not cell:
-            raise InvalidCallError(f"{what}.__init__ ran already: make another {what}")
-        self._pointer = cell[0]
+        if "_kept" not in own:
+            cell = make(kind, what, create, *arguments)
+            kept = keep(cell)
+            if own.setdefault("_kept", kept) is kept:
+                self._pointer = cell[0]
+                return
+        raise InvalidCallError(f"{what}.__init__ ran already: make another {what}")
 
     def _capsule(self, kind: str) -> object:
         """Return the object as an argument of vkshare._native, which takes a reference of its own in the call."""

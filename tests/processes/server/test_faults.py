@@ -16,7 +16,7 @@ import time
 
 import pytest
 from support.child_processes import in_child
-from support.fd_counts import open_fds
+from support.fd_counts import no_fd_left, open_fds
 from support.render_servers import Place, Raw, core_threads, nobody_is_left, one_frame, open_cpu, until
 from support.run_volumes import SOAK, rounds, seeded, unhurried
 from support.server_kinds import HARMLESS, KINDS, NOTE, SLEEP, SPIN, TAKE_FDS, Log, Number, Seconds
@@ -307,30 +307,19 @@ def test_a_server_without_free_fds_turns_clients_away_and_comes_back(place: Plac
         first = vks.server.Client(path, timeout=20)
         first.create_fence().close()
         first.ping()
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4, limits[1]))
-        fillers, more = [], True
-        while more:
-            try:
-                fillers.append(os.open("/dev/null", os.O_RDONLY))
-            except OSError:
-                more = False
-        os.close(fillers.pop())  # for the connecting side, which is this process too
-        sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(20)
-        sock.connect(os.fspath(path))
-        assert sock.recv(1) == b""
-        sock.close()
-        assert server.statistics().refused == 1
-        until_rest(lambda: server.statistics().wakeups, 0.1)  # it does not spin
-        first.ping()
-        with pytest.raises((OSError, vks.VkshareError)):
-            first.create_fence()
-        for filler in fillers:
-            os.close(filler)
+        with no_fd_left(1):  # for the connecting side, which is this process too
+            sock = socket.socket(socket.AF_UNIX)
+            sock.settimeout(20)
+            sock.connect(os.fspath(path))
+            assert sock.recv(1) == b""
+            sock.close()
+            assert server.statistics().refused == 1
+            until_rest(lambda: server.statistics().wakeups, 0.1)  # it does not spin
+            first.ping()
+            with pytest.raises((OSError, vks.VkshareError)):
+                first.create_fence()
         with contextlib.suppress(Exception):
             first.close()
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)  # it limits what all of this user's processes send, too
         with vks.server.Client(path, timeout=20) as again:
             again.create_fence()
         server.close()

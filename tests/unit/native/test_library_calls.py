@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from support.tree_paths import ROOT
 
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.util import library_calls
-from vkshare.util.library_calls import ffi, lib
+from vkshare.util.library_calls import LibraryObject, ffi, lib
 from vkshare.vsync.display_core import DisplayCore
 
 INTERVAL = 16_666_667, 1, False
@@ -185,6 +188,36 @@ def test_a_second_init_is_refused_and_the_object_stays(display: DisplayCore) -> 
     with pytest.raises(InvalidCallError, match=r"Display\.__init__ ran already: make another Display"):
         display.__init__(*INTERVAL)
     assert display.number == number
+
+
+@pytest.mark.parametrize("is_owner_first", [True, False])
+def test_an_object_in_a_cycle_ends_after_the_finalizers_of_the_cycle(
+    is_owner_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector finalizes a cycle in an order of its own, which follows that of creation."""
+    ended: list[str] = []
+    released = SimpleNamespace(release_vks_drawable=lambda cell: ended.append("object"))
+    monkeypatch.setattr(library_calls, "lib", released)
+
+    class Owner:
+        def __del__(self) -> None:
+            ended.append("owner")
+
+    made = [Owner, lambda: create_thing(lambda cell: lib.VKS_OK)]
+    first, second = (make() for make in (made if is_owner_first else reversed(made)))
+    first.other, second.other = second, first
+    del first, second
+    gc.collect()
+    assert ended == ["owner", "object"]
+
+
+def create_thing(create: Callable[[Any], int]) -> Any:
+    class Thing(LibraryObject):
+        pass
+
+    thing = Thing()
+    thing._make("vks_drawable", "Thing", create)
+    return thing
 
 
 def test_a_call_that_fails_raises_the_error_of_its_status(display: DisplayCore) -> None:
