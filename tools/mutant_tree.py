@@ -25,19 +25,6 @@ from test_jobs import driver_environment, pytest_environment, venv_path
 if TYPE_CHECKING:
     from mutants import Mutant
 
-COPIED = (
-    "CMakeLists.txt",
-    "cmake",
-    "pyproject.toml",
-    "README.md",
-    "vkshare",
-    "native",
-    "shaders",
-    "tests",
-    "tools",
-    "docs",
-    "examples",
-)
 LIMIT = 180  # seconds for a test run; a mutant that hangs has been noticed
 BUILD_LIMIT = 900
 BUILDS = {
@@ -48,13 +35,12 @@ BUILDS = {
 
 def snapshot(folder: Path) -> Path:
     """Copy what builds and tests need of the tree, as it is now: others may work on it."""
-    folder.mkdir(parents=True)
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.so.*"))
-        elif source.is_file():
-            shutil.copy2(source, folder / name)
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in filter(None, subprocess.check_output(listed, cwd=ROOT, text=True).split("\0")):
+        source, copy = ROOT / name, folder / name
+        if source.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy)
     # Bytecode that goes by what a source says, not by when it was written: a change within the same second counts too.
     compile_all = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "vkshare"]
     subprocess.run(compile_all, cwd=folder, check=True)

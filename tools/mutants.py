@@ -147,11 +147,12 @@ def judge(tree: Tree, mutant: Mutant) -> Verdict:
         if wrong := tree.apply(mutant) or tree.build(mutant.suite):
             return Verdict(mutant, wrong)
         status, output = run_tests(tree, mutant)
+        tests, message = red_tests(mutant.suite, output)
         if status == 0:
             wrong = "stays green"
-        elif mutant.suite == "pytest" and status not in (PYTEST_FAILED, 124, 137) and 0 < status < 128:
+        elif mutant.suite == "pytest" and (not tests if status == PYTEST_FAILED else 0 < status < 124):
             wrong = f"its tests did not run (status {status})"
-        return Verdict(mutant, wrong, *red_tests(mutant.suite, output))
+        return Verdict(mutant, wrong, tests, message)
     finally:
         tree.mend()
 

@@ -152,10 +152,7 @@ static int execute(PyObject *module)
         if (*types[i].type == NULL || PyModule_AddType(module, *types[i].type) < 0)
             return -1;
     }
-    PyObject *callback = PyLong_FromVoidPtr((void *)(uintptr_t)vks_message_callback);
-    int added = PyModule_AddObjectRef(module, "MESSAGE_CALLBACK", callback);
-    Py_XDECREF(callback);
-    return added;
+    return PyModule_AddIntConstant(module, "MESSAGE_CALLBACK", (long)(uintptr_t)vks_message_callback);
 }
 
 static PyModuleDef_Slot slots[] = {
@@ -164,15 +161,11 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    "vkshare._native",
-    "The C core's objects, as thin as they can be.",
-    0,
-    functions,
-    slots,
-    NULL,
-    NULL,
-    NULL,
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "vkshare._native",
+    .m_doc = "The C core's objects, as thin as they can be.",
+    .m_methods = functions,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }
