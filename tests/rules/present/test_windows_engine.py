@@ -70,7 +70,9 @@ def test_an_engines_glfw_window_is_drawn_resized_and_left_with_its_error_handler
             for seed, size in enumerate([(140, 90), (50, 60)]):
                 resized(*size)
                 for step in range(5):       # the driver may report it
-                    show(swapchain, step)
+                    picture = show(swapchain, step)
+                if picture.shape[:2] == size[::-1]:
+                    on_screen(picture)      # Mesa's thread may put it after the next swapchain's first
                 swapchain.resize(*size)     # the engine does
                 picture = show(swapchain, 10 + seed)
                 assert swapchain.extent == size, swapchain
