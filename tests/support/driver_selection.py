@@ -4,13 +4,13 @@ The driver "cpu" runs every test. The Vulkan drivers differ from it, and from ea
 export and map, in how they synchronize, in presentation and in rounding. All that lies above is one and the same code.
 
                 make test                                       make test-full
-  cpu           everything                                      everything
+  cpu           all but full                                    everything
   lavapipe25    driver_dependent, and all but program           everything
   lavapipe22    driver_dependent                                all but program
   swiftshader   driver_dependent                                all but program
   gpu           everything, in both, where there is one
 
-A test that is marked no_driver runs on cpu alone. The mark every_driver keeps one test of a module of programs on each
+A test that is marked full is left to make test-full on each driver, no_driver runs on cpu alone. The mark every_driver keeps one test of a module of programs on each
 driver in make test-full. tests/support/run_volumes.py has the volumes, tools/test_jobs.py the jobs.
 """
 
@@ -33,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def is_left_out(marks: Set[str], driver: str, *, is_brief: bool) -> bool:
-    """Return whether a test with these marks is left to the runs on other drivers."""
+    """Return whether a test with these marks is left to the runs on other drivers, or to `make test-full`."""
+    if "full" in marks and is_brief:
+        return True
     if driver == "cpu":
         return False
     is_program = "program" in marks and "every_driver" not in marks

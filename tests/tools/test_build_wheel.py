@@ -57,6 +57,7 @@ def wheel_of(folder: Path, code: str, *linked: str | Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_the_source_archive_has_the_benchmarks_and_the_wheel_has_not(tmp_path: Path) -> None:
     build = (  # without the C core
         "import sys; from scikit_build_core.build import build_sdist, build_wheel; "

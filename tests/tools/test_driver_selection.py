@@ -21,6 +21,8 @@ DRIVERS = ("cpu", "lavapipe25", "lavapipe22", "swiftshader", "gpu")
         ("program every_driver", {"cpu", "gpu"}, {*DRIVERS}),
         ("program every_driver driver_dependent", {*DRIVERS}, {*DRIVERS}),
         ("slow wheel", {"cpu", "lavapipe25", "gpu"}, {*DRIVERS}),
+        ("full", set(), {*DRIVERS}),
+        ("full no_driver", set(), {"cpu"}),
     ],
 )
 def test_the_marks_of_a_test_decide_on_which_drivers_it_runs(marks: str, brief: set[str], full: set[str]) -> None:

@@ -84,6 +84,7 @@ def test_pkg_config_finds_an_install_prefix(prefix: Path, tmp_path: Path) -> Non
     assert run(program, LD_LIBRARY_PATH=str(folder.parent)) == PRINTED
 
 
+@pytest.mark.full
 @pytest.mark.rule("C3")
 def test_a_project_has_the_sources_as_a_sub_project(tmp_path: Path) -> None:
     source = tmp_path / "source"

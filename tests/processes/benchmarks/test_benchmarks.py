@@ -65,7 +65,12 @@ def vulkan_device() -> Iterator[vkshare.Device]:
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+LONG = {"compositor", "frames", "server"}  # seconds, even with --quick
+
+
+@pytest.mark.parametrize(
+    "question", [pytest.param(name, marks=pytest.mark.full if name in LONG else ()) for name in QUESTIONS]
+)
 def test_every_question_has_an_answer_with_targets(question: str, capsys: pytest.CaptureFixture[str]) -> None:
     driver = os.environ.get("VKSHARE_TEST_DRIVER", "cpu")
     if driver != "cpu" and question in ON_THE_CPU_BACKEND:

@@ -27,7 +27,7 @@ from vkshare.compositor import Desktop, Service
 
 pytest_plugins = ["support.compositor_fixtures"]
 
-pytestmark = [unhurried, pytest.mark.slow]
+pytestmark = [unhurried, pytest.mark.slow, pytest.mark.program]
 
 WAYS = ("closes", "leaves", "dies", "shows")
 _MEMORY = 6144  # KiB that may come: pools fill for a while yet

@@ -73,7 +73,7 @@ def _round(one: vks.Device, two: vks.Device) -> None:
 @pytest.mark.rule("K20", "X18")
 def test_making_sharing_and_closing_leaves_nothing_behind(vks_open: Open, vks_adapter: vks.Adapter) -> None:
     one, two = vks_open(), vks_open()
-    turns = rounds(10_000, 10_000 if vks_adapter.backend == "cpu" else 300)
+    turns = rounds(10_000, 3_000 if vks_adapter.backend == "cpu" else 300)
     for _ in range(turns // 3):  # pools and caches fill
         _round(one, two)
     before = Flat()

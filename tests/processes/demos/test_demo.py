@@ -266,6 +266,7 @@ def test_ctrl_c_ends_all_three_without_a_traceback(endless: Run, frames: int) ->
     assert said(err) == ["vkshare demo: interrupted"]
 
 
+@pytest.mark.full
 def test_sigterm_to_the_parent_ends_all_three(endless: Run) -> None:
     endless.wait_for_frames(5)
     endless.process.terminate()
@@ -274,7 +275,9 @@ def test_sigterm_to_the_parent_ends_all_three(endless: Run) -> None:
     assert said(err) == ["vkshare demo: terminated"]
 
 
-@pytest.mark.parametrize("party", ["renderer", "text", "checker"])
+@pytest.mark.parametrize(
+    "party", ["renderer", pytest.param("text", marks=pytest.mark.full), pytest.param("checker", marks=pytest.mark.full)]
+)
 def test_a_killed_process_ends_the_run_with_its_name(endless: Run, party: str) -> None:
     endless.wait_for_frames(5)
     os.kill(endless.children[party], signal.SIGKILL)

@@ -71,6 +71,7 @@ def test_eight_processes_are_shown_in_order_and_the_report_says_so(vks_adapter: 
             assert len(np.unique(pixels[y : y + height, x : x + width].reshape(-1, 4), axis=0)) > 10, seat.name
 
 
+@pytest.mark.full
 def test_the_compositor_may_be_in_the_same_process(only_on_cpu: None) -> None:
     run = demo("--backend", "cpu", "--headless", "--frames", "20", "--one-process")
     assert (run.returncode, run.stderr) == (0, "")
@@ -188,6 +189,7 @@ def test_who_crashes_is_started_again_and_ctrl_c_ends_all(endless: Endless) -> N
     assert endless.end(children) == (130, "vkshare demo: interrupted\n")
 
 
+@pytest.mark.full
 def test_sigterm_ends_all(endless: Endless) -> None:
     children = endless.wait_for(lambda children: len(children) == 9)
     endless.process.terminate()
@@ -202,6 +204,7 @@ def test_a_compositor_that_is_killed_ends_the_run_with_its_name(endless: Endless
     assert err == f"vkshare demo: the compositor process (pid {children['compositor']}) was killed by SIGKILL\n"
 
 
+@pytest.mark.full
 def test_no_process_outlives_a_parent_that_is_killed(endless: Endless) -> None:
     children = endless.wait_for(lambda children: len(children) == 9)
     endless.process.kill()

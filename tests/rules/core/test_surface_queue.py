@@ -791,7 +791,7 @@ def test_ctrl_c_while_a_queue_is_made_is_no_other_error(vks_open: Open) -> None:
     with CtrlC(0) as counted:
         vks.SurfaceQueue(device, 4, 4).close()
     assert counted.places > 100
-    for place in range(1, counted.places + 1, rounds(1, 7)):
+    for place in range(1, counted.places + 1, rounds(1, 23, full=7)):
         with contextlib.suppress(KeyboardInterrupt), CtrlC(place):
             vks.SurfaceQueue(device, 4, 4).close()
     vks.SurfaceQueue(device, 4, 4).close()

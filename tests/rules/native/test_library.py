@@ -66,6 +66,7 @@ def test_the_public_symbols_are_the_functions_of_the_header() -> None:
     assert "vks_version" in public
 
 
+@pytest.mark.full
 @pytest.mark.rule("C1")
 def test_the_other_symbols_are_those_of_this_versions_extension() -> None:
     private = {name for name, node in exported().items() if node != "VKSHARE_0"}

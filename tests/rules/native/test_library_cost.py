@@ -51,6 +51,7 @@ def programs() -> Iterator[tuple[Program, Program]]:
         yield made
 
 
+@pytest.mark.full
 @pytest.mark.serial
 @pytest.mark.rule("C7")
 def test_calls_of_the_shared_library_cost_at_most_a_twentieth_more(programs: tuple[Program, Program]) -> None:
