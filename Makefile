@@ -96,8 +96,7 @@ docs: build ## the site, in build/site: guide, reference, decisions, results
 
 docs-images: build sysroot ## draw the pictures in docs/images from real runs: presentation, vsync, server
 	$(VENV)/pip install -qq --disable-pip-version-check 'matplotlib>=3.8'
-	$(VENV)/python tools/timeline.py
-	$(VENV)/python tools/notifies.py $(ARGS)
+	$(VENV)/python tools/figures.py
 
 wheel: venv ## one abi3 wheel for CPython 3.11 and later and glibc 2.34 and later, in dist/
 	$(VENV)/python tools/build_wheel.py

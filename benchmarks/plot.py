@@ -19,13 +19,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from benchmarks import report
+from benchmarks import plot_style, report
 from benchmarks.measure import Spread
-from benchmarks.plot_style import BLUE, GREEN, GRID, INK, OTHERS, RED, SETTINGS
+from benchmarks.plot_style import BLUE, GREEN, INK, OTHERS, RED, SETTINGS
 from benchmarks.report import Row
-
-_LANE, _HEAD, _FOOT = 0.46, 1.3, 0.75  # inches: a lane, above the first block, below each
-_WIDTH, _LEFT, _MIDDLE, _RIGHT = 14.0, 0.27, 0.665, 0.985  # inches; parts of the width
 
 
 def write(rows: list[Row], file: Path, headline: str, table: str) -> None:
@@ -56,24 +53,22 @@ def _page(rows: list[Row], headline: str, table: str) -> str:
 def draw(rows: list[Row], headline: str) -> Figure:
     """Rows that follow each other and whose values and figures are of one kind stand in one block."""
     blocks = [list(block) for _, block in groupby(rows, key=_axes)]
-    height = _HEAD + sum(len(block) * _LANE + _FOOT for block in blocks)
-    figure = Figure(figsize=(_WIDTH, height), facecolor="white")
-    if headline:
-        figure.text(0.01, 1 - 0.25 / height, headline, fontsize=9.5, va="center")
-    names: dict[str, str] = {}  # of the others: their colours
-    top = height - _HEAD
-    for block in blocks:
-        bottom = top - len(block) * _LANE
+    heights = [len(block) for block in blocks]
+    size = 14, 1 + 0.6 * len(blocks) + 0.46 * len(rows)  # inches
+    figure = Figure(figsize=size, facecolor="white", layout="constrained")
+    grid = figure.add_gridspec(len(blocks), 2, width_ratios=(5, 4), height_ratios=heights)
+    colours = {"vkshare": BLUE, "C": INK}
+    for place, block in enumerate(blocks):
         judged_apart = block[0].kind in (report.RATIO, report.OVER_C)
-        right = _MIDDLE if judged_apart else _RIGHT
-        place = (_LEFT, bottom / height, right - _LEFT - 0.025, (top - bottom) / height)
-        values = figure.add_axes(place)
-        _draw_values(values, block, names, judged=not judged_apart)
+        values = figure.add_subplot(grid[place, 0] if judged_apart else grid[place, :])
+        _draw_values(values, block, colours, judged=not judged_apart)
         if judged_apart:
-            figures = figure.add_axes((_MIDDLE, bottom / height, _RIGHT - _MIDDLE, (top - bottom) / height))
-            _draw_figures(figures, block)
-        top = bottom - _FOOT
-    _draw_legend(figure, names, height)
+            _draw_figures(figure.add_subplot(grid[place, 1]), block)
+    handles = [Line2D([], [], marker="o", color=colour, label=name) for name, colour in colours.items()]
+    for colour, how in ((GREEN, "met"), (RED, "not met")):
+        handles.append(Line2D([], [], color=colour, linewidth=2, label=f"a target, {how}"))
+    look: Any = {"ncols": 7, "frameon": False, "fontsize": 9, "title_fontsize": 9.5, "alignment": "left"}
+    figure.legend(handles=handles, loc="outside upper left", title=headline, **look)
     return figure
 
 
@@ -82,28 +77,22 @@ def _axes(row: Row) -> tuple[str, str, bool, str]:
     return row.kind, row.unit, row.is_rate, row.against if row.kind == report.RATIO else ""
 
 
-# ---- values ------------------------------------------------------------------------------------------------------
-
-
-def _draw_values(axes: Any, block: list[Row], names: dict[str, str], *, judged: bool) -> None:
-    reported = report.value_text(block[0])
+def _draw_values(axes: Any, block: list[Row], colours: dict[str, str], *, judged: bool) -> None:
+    """`colours` gets those of the others."""
+    spreads: list[Spread] = []
     for lane, row in enumerate(block):
-        sides = [(row.ours, BLUE)] + ([(row.theirs, INK)] if row.theirs else [])
-        for name, spread in row.others.items():
-            sides.append((spread, names.setdefault(name, OTHERS[len(names) % len(OTHERS)])))
-        for i, (spread, colour) in enumerate(sides):
+        sides = {"vkshare": row.ours, **({"C": row.theirs} if row.theirs else {}), **row.others}
+        for i, (name, spread) in enumerate(sides.items()):
+            colour = colours.setdefault(name, OTHERS[(len(colours) - 2) % len(OTHERS)])
             _mark(axes, spread, lane + (i - (len(sides) - 1) / 2) * 0.62 / max(len(sides), 3), colour)
-        if judged and row.must is not None:
+        spreads += sides.values()
+        if judged:
             _must(axes, row, lane)
-    _lanes(axes, [_label(row) for row in block])
-    least = min(s.least for row in block for s in (row.ours, row.theirs, *row.others.values()) if s is not None)
-    _scale(axes, reported, logarithmic=least > 0)
+    plot_style.lanes(axes, range(len(block)), [_label(row) for row in block])
+    positive = min(spread.least for spread in spreads) > 0
+    _scale(axes, report.value_text(block[0]), [spread.median for spread in spreads], logarithmic=positive)
     if block[0].unit == "things":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if least <= 0:
-        _look_at(
-            axes, [s.median for row in block for s in (row.ours, row.theirs, *row.others.values()) if s is not None]
-        )
     unit = "operations a second" if block[0].is_rate else block[0].unit or "time"
     axes.set_xlabel(f"{unit}: median, and from the least to the most of all rounds", fontsize=9)
 
@@ -114,29 +103,28 @@ def _label(row: Row) -> str:
 
 
 def _draw_figures(axes: Any, block: list[Row]) -> None:
-    for lane, row in enumerate(block):
-        if row.figure is None:
-            continue
-        _mark(axes, row.figure, lane, {"met": GREEN, "not met": RED}.get(row.verdict, BLUE))
-        text = report.figure_text(row, row.figure.median)
-        axes.annotate(text, (row.figure.median, lane), (0, 8), **_LABEL)
-        if row.must is not None:
-            _must(axes, row, lane)
-    ratio = block[0].kind == report.RATIO
-    axes.axvline(1 if ratio else 0, color=INK, linewidth=1.2)
-    _lanes(axes, [""] * len(block))
-    figures = [row.figure for row in block if row.figure is not None]
-    positive = bool(figures) and min(figure.least for figure in figures) > 0
-    if ratio and positive:
-        _scale(axes, lambda value: f"{value:g}", logarithmic=True)
-    else:
-        _scale(axes, lambda value: f"{value:g}" if ratio else report.duration(value), logarithmic=False)
-        musts = [row.must.value for row in block if row.must is not None]
-        _look_at(axes, [*(figure.median for figure in figures), *musts])
-    axes.set_xlabel(f"times {block[0].against}" if ratio else "more than C", fontsize=9)
+    figures = [(lane, row, row.figure) for lane, row in enumerate(block) if row.figure is not None]
+    for lane, row, figure in figures:
+        _mark(axes, figure, lane, _VERDICTS.get(row.verdict, BLUE))
+        text = report.figure_text(row, figure.median)
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+        place = figure.median, lane
+        axes.annotate(text, place, (0, 8), textcoords="offset points", fontsize=9, ha="center", bbox=box, zorder=5)
+        _must(axes, row, lane)
+    is_ratio = block[0].kind == report.RATIO
+    axes.axvline(1 if is_ratio else 0, color=INK, linewidth=1.2)
+    plot_style.lanes(axes, range(len(block)), [""] * len(block))
+    positive = bool(figures) and min(figure.least for _, _, figure in figures) > 0
+    seen = [figure.median for _, _, figure in figures] + [row.must.value for row in block if row.must is not None]
+    reported = "{:g}".format if is_ratio else report.duration
+    _scale(axes, reported, seen, logarithmic=is_ratio and positive)
+    axes.set_xlabel(f"times {block[0].against}" if is_ratio else "more than C", fontsize=9)
 
 
 # ---- what both are made of ---------------------------------------------------------------------------------------
+
+
+_VERDICTS = {"met": GREEN, "not met": RED}
 
 
 def _mark(axes: Any, spread: Spread, at: float, colour: str) -> None:
@@ -145,55 +133,24 @@ def _mark(axes: Any, spread: Spread, at: float, colour: str) -> None:
 
 
 def _must(axes: Any, row: Row, lane: int) -> None:
-    """A bar across the lane, with an arrow to the good side."""
-    assert row.must is not None
-    colour = {"met": GREEN, "not met": RED}.get(row.verdict, INK)
-    axes.plot([row.must.value] * 2, [lane - 0.36, lane + 0.36], color=colour, linewidth=2)
-    side = ">" if row.must.at_least else "<"
-    axes.plot([row.must.value], [lane + 0.36], marker=side, color=colour, markersize=6, clip_on=False)
+    """A bar across the lane, with an arrow to the good side; nothing without a target."""
+    if row.must is not None:
+        colour, side = _VERDICTS.get(row.verdict, INK), ">" if row.must.at_least else "<"
+        axes.plot([row.must.value] * 2, [lane - 0.36, lane + 0.36], color=colour, linewidth=2)
+        axes.plot([row.must.value], [lane + 0.36], marker=side, color=colour, markersize=6, clip_on=False)
 
 
-def _lanes(axes: Any, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names, fontsize=9.5)
-    axes.set_ylim(len(names) - 0.45, -0.55)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
-def _scale(axes: Any, reported: Callable[[float], str], *, logarithmic: bool) -> None:
+def _scale(axes: Any, reported: Callable[[float], str], values: list[float], *, logarithmic: bool) -> None:
+    """A round that something interrupted must not make the others too small to be seen: its line goes out of sight."""
+    low, high = axes.get_xlim()
     if logarithmic:
         axes.set_xscale("log")
         axes.margins(x=0.08)
         low, high = axes.get_xlim()
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 100 else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        most = max(map(abs, values), default=0) or 1.0
+        axes.set_xlim(max(low, -most / 2), min(high, 3 * most))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: reported(value)))
     axes.tick_params(axis="x", labelsize=9)
-
-
-def _look_at(axes: Any, values: list[float]) -> None:
-    """A round that something interrupted must not make the others too small to be seen: its line goes out of sight."""
-    most = max((abs(value) for value in values), default=0) or 1.0
-    low, high = axes.get_xlim()
-    axes.set_xlim(max(low, -most / 2), min(high, 3 * most))
-
-
-def _draw_legend(figure: Figure, names: dict[str, str], height: float) -> None:
-    dots = {"vkshare": BLUE, "C": INK, **names}
-    handles = [Line2D([], [], marker="o", color=colour, label=name) for name, colour in dots.items()]
-    handles += [Line2D([], [], color=colour, linewidth=2, label=f"a target, {how}") for colour, how in _TARGETS]
-    place = (0.01, 1 - 0.42 / height)
-    figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=place, ncols=min(len(handles), 7), frameon=False, fontsize=9
-    )
-
-
-_LABEL: Any = {
-    "textcoords": "offset points",
-    "fontsize": 9,
-    "ha": "center",
-    "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-    "zorder": 5,
-}
-_TARGETS = ((GREEN, "met"), (RED, "not met"))

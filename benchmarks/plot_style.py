@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 # Okabe and Ito's colours, which readers with colour blindness can distinguish.
@@ -24,5 +25,15 @@ SETTINGS: Any = {  # a RcParams-like dict; its type is matplotlib's, which may b
     "axes.edgecolor": "#888888",
     "text.color": INK,
 }
+
+
+def lanes(axes: Any, places: Sequence[float], names: list[str]) -> None:
+    """One name a lane, the first at the top; lines for the values, behind everything."""
+    axes.set_yticks(places, names, fontsize=9.5)
+    axes.set_ylim(max(places) + 0.55, -0.55)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+
 
 NEEDS_MATPLOTLIB = "matplotlib draws it: python -m pip install 'matplotlib>=3.8' (or 'vkshare[plot]')"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,14 @@ class Trace:
         """Complete events whose name begins so."""
         return [row for row in self.rows if row["ph"] == "X" and row["name"].startswith(name)]
 
+    @cached_property
+    def tracks(self) -> dict[tuple[int, int], list[Row]]:
+        """The bars of each pid and tid."""
+        found = defaultdict(list)
+        for bar in self.bars():
+            found[bar["pid"], bar["tid"]].append(bar)
+        return found
+
     def flows(self, name: str = "") -> list[list[Row]]:
         """The points of each flow whose name begins so, as they stand in the file."""
         found = defaultdict(list)
@@ -119,10 +128,6 @@ class Trace:
     def bar_at(self, point: Row) -> Row:
         """The smallest bar that a flow's point lies in."""
         time = ns(point["ts"])
-        around = [
-            bar
-            for bar in self.bars()
-            if (bar["pid"], bar["tid"]) == (point["pid"], point["tid"])
-            and ns(bar["ts"]) <= time < ns(bar["ts"]) + ns(bar["dur"])
-        ]
+        bars = self.tracks[point["pid"], point["tid"]]
+        around = [bar for bar in bars if ns(bar["ts"]) <= time < ns(bar["ts"]) + ns(bar["dur"])]
         return min(around, key=lambda bar: float(bar["dur"]))

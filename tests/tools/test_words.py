@@ -34,7 +34,6 @@ OLD = re.findall(
 
 # Where an old word stays: the words that a reader types, that have another meaning there, or that are quoted.
 ALLOWED = {
-    "docs/images/server.svg": {"hub"},
     "docs/decisions/0019-slot-has-first-open-value.md": {"debts"},  # the name of a model
     "tests/support/private_displays.py": {"nobody"},  # the name of a user
 }
