@@ -10,8 +10,9 @@ export and map, in how they synchronize, in presentation and in rounding. All th
   swiftshader   driver_dependent                                all but program
   gpu           everything, in both, where there is one
 
-A test that is marked full is left to make test-full on each driver, no_driver runs on cpu alone. The mark every_driver keeps one test of a module of programs on each
-driver in make test-full. tests/support/run_volumes.py has the volumes, tools/test_jobs.py the jobs.
+A test that is marked full is left to make test-full on each driver, one that is marked no_driver runs on cpu alone. The
+mark every_driver keeps one test of a module of programs on each driver in make test-full. tests/support/run_volumes.py
+has the volumes, tools/test_jobs.py the jobs.
 """
 
 from __future__ import annotations
