@@ -46,7 +46,7 @@ class SurfaceCore(_native.Surface):
 
         `pixels` is a writable buffer over the memory of the CPU backend, kept until the last use has run.
         """
-        fds = own_fds(page_fd, semaphore_fd)
+        fds = own_fds(page_fd, semaphore_fd) if page_fd is not None or semaphore_fd not in (None, -1) else None
         info = ffi.new(
             "vks_surface_info *",
             {
@@ -64,7 +64,7 @@ class SurfaceCore(_native.Surface):
             raise ValueError("alias_of is a surface of another device: export it, and open the descriptor")
         if alias_of is not None:
             cell = make("vks_surface", "Device.open_surface", lib.vks_surface_alias, alias_of._pointer, info)
-        elif fds[0] >= 0:
+        elif fds is not None and fds[0] >= 0:
             cell = make("vks_surface", "Device.open_surface", lib.open_surface, owner, info, fds)
         else:
             cell = make("vks_surface", "Device.create_surface", lib.vks_surface_create, owner, info)

@@ -64,14 +64,20 @@ def warn_and_close(thing: Any) -> None:
         thing.close()
 
 
-@contextlib.contextmanager
-def on_error(undo: Callable[[], object]) -> Iterator[None]:
-    """Calls undo() if the block raises anything, also a KeyboardInterrupt."""
-    try:
-        yield
-    except BaseException:
-        undo()
-        raise
+class on_error:
+    """Calls undo() if its block raises anything, also a KeyboardInterrupt. A generator costs three times as much."""
+
+    __slots__ = ("_undo",)
+
+    def __init__(self, undo: Callable[[], object]) -> None:
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._undo()
 
 
 class Scoped:

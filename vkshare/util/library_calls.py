@@ -7,6 +7,7 @@ keep the GIL; functions that wait release it (native/python/library.h).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from vkshare import _native
@@ -38,6 +39,8 @@ __all__ = [
 
 TIMEOUT: int = lib.VKS_TIMEOUT
 _INTERRUPTED: int = lib.VKS_INTERRUPTED
+_ADDRESS = ffi.typeof("uintptr_t")
+_FDS, _NO_FDS = ffi.typeof("int[2]"), (-1, -1)
 
 
 def check(status: int, what: str, timeout: float | None = None) -> None:
@@ -92,7 +95,7 @@ def pointer(kind: str, owner: Any) -> Any:
 
 def capsule(kind: str, address: Any) -> object:
     """Return a pointer as an argument of vkshare._native: `kind` is "vks_surface" for a vks_surface *."""
-    return _native.capsule(int(ffi.cast("uintptr_t", address)), kind)
+    return _native.capsule(int(ffi.cast(_ADDRESS, address)), kind)
 
 
 def fields(pointer: Any) -> dict[str, Any]:
@@ -106,9 +109,16 @@ def make(kind: str, what: str, create: Callable[..., int], *arguments: Any) -> A
     The last parameter of create() is that cell. It has its destructor before, and that is one call in C: wherever
     Ctrl-C is handled, the object ends once.
     """
-    cell = ffi.gc(ffi.new(f"{kind} **"), getattr(lib, f"release_{kind}"))
+    place, release = _cell_of(kind)
+    cell = ffi.gc(ffi.new(place), release)
     check(create(*arguments, cell), what)
     return cell
+
+
+@cache
+def _cell_of(kind: str) -> tuple[Any, Callable[[Any], None]]:
+    """Return the type of a cell, which takes long to look up by its name, and its destructor."""
+    return ffi.typeof(f"{kind} **"), getattr(lib, f"release_{kind}")
 
 
 def cell_capsule(kind: str, cell: Any) -> object:
@@ -129,7 +139,7 @@ def own_fds(page_fd: int | None, semaphore_fd: int | None) -> Any:
     """Return a cell that owns two fds, of which each may be None or -1. lib.open_fence() takes them out of it."""
     given = (("page_fd", page_fd), ("semaphore_fd", semaphore_fd))
     fds = [-1 if fd is None else integer(name, fd, -1, 2**31 - 1) for name, fd in given]
-    return ffi.gc(ffi.new("int[2]", fds), lib.release_fds)
+    return ffi.gc(ffi.new(_FDS, fds), lib.release_fds)
 
 
 def take_fd(create: Callable[[Any], int], what: str) -> int:
@@ -142,7 +152,7 @@ def take_fds(create: Callable[[Any, Any], int], what: str) -> tuple[int, int]:
 
     Until then a cell owns the fds, as the cell of make() owns the object.
     """
-    cell = own_fds(-1, -1)
+    cell = ffi.gc(ffi.new(_FDS, _NO_FDS), lib.release_fds)
     check(create(cell, cell + 1), what)
     fds: tuple[int, int] = cell[0], cell[1]
     lib.empty_fds(cell)

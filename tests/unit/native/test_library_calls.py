@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -196,8 +195,8 @@ def test_an_object_in_a_cycle_ends_after_the_finalizers_of_the_cycle(
 ) -> None:
     """The collector finalizes a cycle in an order of its own, which follows that of creation."""
     ended: list[str] = []
-    released = SimpleNamespace(release_vks_drawable=lambda cell: ended.append("object"))
-    monkeypatch.setattr(library_calls, "lib", released)
+    cell = ffi.typeof("vks_drawable **"), lambda cell: ended.append("object")
+    monkeypatch.setattr(library_calls, "_cell_of", lambda kind: cell)
 
     class Owner:
         def __del__(self) -> None:
