@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Write the C source of vkshare._library, the module by which Python calls the C library through cffi.
 
-    python cmake/emit_library.py --compiler cc --map native/vkshare.map.in --output _library.c vkshare.h vsync/bridge.h
+    python cmake/emit_library.py --compiler cc --map native/vkshare.map.in --output _library.c
+    vkshare.h vsync/bridge.h
 
-The declarations are those of the headers in native/, and of the headers that these include, as the C compiler's
-preprocessor reads them: no declaration is written twice. A function is left out unless libvkshare.so exports it. A
-structure with a field that cffi cannot read (_Atomic, pthread_mutex_t) is opaque.
+The declarations are those of the headers in native/, and of the headers that these include, as the
+C compiler's preprocessor reads them: no declaration is written twice. A function is left out unless
+libvkshare.so exports it. A structure with a field that cffi cannot read (_Atomic, pthread_mutex_t)
+is opaque.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import cffi
 
 NATIVE = Path(__file__).resolve().parents[1] / "native"
 
-# Functions that wait for another thread or for the kernel, beside those with a parameter `deadline`.
+# Functions that wait for another thread or for the kernel, beside those with a parameter
+# `deadline`.
 WAITS = {
     "vks_bridge_close",
     "vks_bridge_open",
@@ -50,7 +53,8 @@ WAITS = {
     "vks_work_ring_take",
 }
 
-# The ends of objects, as calls in C of their one argument: no signal handler of Python runs between two of them.
+# The ends of objects, as calls in C of their one argument: no signal handler of Python runs between
+# two of them.
 ENDS = {
     "vks_device": ("vks_device_shutdown", "vks_device_unref"),
     "vks_display": ("vks_display_shutdown", "vks_display_unref"),
@@ -72,7 +76,8 @@ ENDS = {
     "vks_work_ring": ("vks_work_ring_destroy",),
 }
 
-# The first parameter of functions that may take a lock that a thread holds while it waits for a device's queue lock.
+# The first parameter of functions that may take a lock that a thread holds while it waits for a
+# device's queue lock.
 LOCKED = re.compile(r"\((?:const )?vks_(?:device|surface|fence|commands|swapchain|queue|work) \*")
 
 UNREADABLE = re.compile(r"\b(_Atomic|pthread_\w+|va_list)\b|\w+ (\w+) : \d")
@@ -162,7 +167,8 @@ def wait_macros(functions: dict[str, str]) -> Iterator[str]:
 def own_functions() -> Iterator[tuple[str, str]]:
     """Yield (declaration, body) of the module's own functions, most of them destructors of cells.
 
-    A cell has the address of an object or NULL, or two fds, each of which may be -1, or counts a queue lock.
+    A cell has the address of an object or NULL, or two fds, each of which may be -1, or counts a
+    queue lock.
     """
     yield "void expect_queue_lock(int *cell)", "{ vkpy_queue_locks += *cell = 1; }"
     yield "void forget_queue_lock(int *cell)", "{ vkpy_queue_locks -= *cell; }"

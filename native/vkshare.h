@@ -55,8 +55,8 @@ extern "C" {
 #define VKS_MAX_FENCE_VALUE (UINT64_MAX - 1)
 #define VKS_FRAME_SEMAPHORES 8u /* the most that one present waits for */
 
-/* The format of a surface: memory order of the components, and Vulkan's format of that name. Others store
- * these numbers: never renumber. */
+/* The format of a surface: memory order of the components, and Vulkan's format of that name. Others
+ * store these numbers: never renumber. */
 typedef enum vks_format {
     VKS_FORMAT_R8_UNORM = 1,
     VKS_FORMAT_RG8_UNORM,
@@ -105,7 +105,8 @@ typedef struct vks_error {
  * interface is the same only if major and minor are the same. */
 uint32_t vks_version(void);
 
-/* The calling thread's last error. It is the thread's own, and valid until its next failing call. */
+/* The calling thread's last error. It is the thread's own, and valid until its next failing
+ * call. */
 const vks_error *vks_last_error(void);
 void vks_clear_error(void); /* call before a function whose VKS_TIMEOUT may have a text of its own */
 
@@ -223,8 +224,9 @@ typedef struct vks_use {
  * device of the CPU backend. */
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out);
-/* Takes ownership of `program`. Its slot i is the surface of uses[slots[i]], or of uses[i] if `slots`
- * is NULL. VKS_FOREIGN_DEVICE; VKS_BAD_VALUE: slots[i] is no use; VKS_UNSUPPORTED: a Vulkan device. */
+/* Takes ownership of `program`. Its slot i is the surface of uses[slots[i]], or of uses[i] if
+ * `slots` is NULL. VKS_FOREIGN_DEVICE; VKS_BAD_VALUE: slots[i] is no use; VKS_UNSUPPORTED: a Vulkan
+ * device. */
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out);
 /* Adds the same work, recorded for the family of the device's transfer queue. Only for lists that
@@ -260,7 +262,8 @@ typedef struct vks_signal {
 typedef struct vks_submit_info {
     vks_commands *const *commands; /* run in this order */
     uint32_t n_commands;
-    /* VkCommandBuffers, run after `commands`; assumed to touch every surface that the device owns. */
+    /* VkCommandBuffers, run after `commands`; assumed to touch every surface that the device
+     * owns. */
     const uint64_t *raw;
     uint32_t n_raw;
     const vks_wait *waits;
@@ -269,13 +272,13 @@ typedef struct vks_submit_info {
     uint32_t n_signals;
 } vks_submit_info;
 
-/* Submits a batch to the driver, or holds it until its waits are certain to end (docs/spec/protocol.md,
- * "Held submissions"). Short, but blocks while `held_limit` operations are held, until `deadline`; callers
- * that hold a lock try with deadline 0 first. A submission that fails executes nothing and signals
- * nothing. Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE (also: the
- * submission signals a fence and waits for a value of it that no earlier submission signals),
- * VKS_READ_ONLY, VKS_FOREIGN_DEVICE, VKS_TIMEOUT (held_limit is reached), VKS_CLOSED,
- * VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never end). */
+/* Submits a batch to the driver, or holds it until its waits are certain to end
+ * (docs/spec/protocol.md, "Held submissions"). Short, but blocks while `held_limit` operations are
+ * held, until `deadline`; callers that hold a lock try with deadline 0 first. A submission that
+ * fails executes nothing and signals nothing. Errors: VKS_NOT_OWNER (a touched surface is not
+ * owned), VKS_BAD_VALUE (also: the submission signals a fence and waits for a value of it that no
+ * earlier submission signals), VKS_READ_ONLY, VKS_FOREIGN_DEVICE, VKS_TIMEOUT (held_limit is
+ * reached), VKS_CLOSED, VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never end). */
 vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out);
 
 uint64_t vks_submission_serial(const vks_submission *submission); /* 0 while it is held */
@@ -284,7 +287,8 @@ bool vks_submission_is_held(vks_device *device, const vks_submission *submission
 /* VKS_OK: it has run. VKS_TIMEOUT: not yet. Another status: the reason why it never ran. */
 vks_status vks_submission_poll(vks_device *device, const vks_submission *submission);
 vks_status vks_submission_wait(vks_device *device, const vks_submission *submission, uint64_t deadline); /* blocks */
-/* Pushes `token` into the event queue once the submission has run or failed. General statuses only. */
+/* Pushes `token` into the event queue once the submission has run or failed. General statuses
+ * only. */
 vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_event_queue *event_queue,
                                  uint64_t token);
 void vks_work_ref(vks_work *op);

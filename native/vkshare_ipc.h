@@ -93,11 +93,11 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
 
 /* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
 
-/* vkshare's Python side sends and receives the same (SurfaceDescriptor.send(), FenceDescriptor.send()).
- * A descriptor is one message over a Unix socket
- * (SOCK_STREAM or SOCK_SEQPACKET): a header and a body, packed and little-endian, with the file
- * descriptors (SCM_RIGHTS) on the first byte. A layout change raises VKS_DESCRIPTOR_VERSION; other
- * versions are refused (K32). */
+/* vkshare's Python side sends and receives the same (SurfaceDescriptor.send(),
+ * FenceDescriptor.send()). A descriptor is one message over a Unix socket (SOCK_STREAM or
+ * SOCK_SEQPACKET): a header and a body, packed and little-endian, with the file descriptors
+ * (SCM_RIGHTS) on the first byte. A layout change raises VKS_DESCRIPTOR_VERSION; other versions are
+ * refused (K32). */
 #define VKS_DESCRIPTOR_MAGIC "vkshare" /* with its final 0 */
 #define VKS_DESCRIPTOR_VERSION 1u
 #define VKS_DESCRIPTOR_MAX_FDS 8u   /* in one message of a surface or a fence */
@@ -118,10 +118,12 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
     uint32_t n_fds;
 } vks_descriptor_header;
 
-/* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb, 5 bgra8unorm,
- * 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float, 9 rgba32float. */
-/* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and HOST_CACHED, else of
- * the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first that is DEVICE_LOCAL. */
+/* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb, 5
+ * bgra8unorm, 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float, 9
+ * rgba32float. */
+/* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and
+ * HOST_CACHED, else of the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first
+ * that is DEVICE_LOCAL. */
 enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1, VKS_LINEAR_IN_DEVICE_MEMORY = 2 };
 enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
 /* memory_kind: memory of a Vulkan driver, or of the CPU backend. The latter is a memfd with exactly
@@ -131,16 +133,17 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
 
 /* Its fds, in this order: the image's memory, the keyed-mutex page and, where the driver exports
  * semaphores, the timeline. The device with these UUIDs imports an opaque fd as an image of exactly
- * these properties: 2D, one level, one layer, one sample, exclusive (on NVIDIA's driver concurrent, with
- * its first graphics and its first transfer-only family), initialLayout UNDEFINED, VkExternalMemoryImageCreateInfo with
- * OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always, COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE,
- * STORAGE with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
+ * these properties: 2D, one level, one layer, one sample, exclusive (on NVIDIA's driver concurrent,
+ * with its first graphics and its first transfer-only family), initialLayout UNDEFINED,
+ * VkExternalMemoryImageCreateInfo with OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always,
+ * COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE, STORAGE with _STORAGE; flags
+ * MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
  *
  * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, in the layout
  * of the driver's own file. The file of lavapipe begins with {size, offset}, which every party can
- * rewrite and which lavapipe trusts when it imports and frees. So vks_surface_open_image() allocates
- * exportable memory in its place and maps the fd's pages over it, and an import by other means needs
- * a trusted party.
+ * rewrite and which lavapipe trusts when it imports and frees. So vks_surface_open_image()
+ * allocates exportable memory in its place and maps the fd's pages over it, and an import by other
+ * means needs a trusted party.
  */
 typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
     uint32_t width, height, format;
@@ -180,8 +183,8 @@ void vks_surface_descriptor_close(vks_surface_descriptor *descriptor); /* idempo
 void vks_fence_descriptor_close(vks_fence_descriptor *descriptor);
 /* Sends a descriptor over such a socket, in one message with its fds. Blocks while the receiver has
  * no room, or while too many fds of this user are in flight. The descriptor stays usable, and its
- * fds stay the caller's. VKS_TIMEOUT: nothing was sent. VKS_BAD_PAGE: the peer runs as another user,
- * or a part of the message was sent, so that the caller must close the socket. */
+ * fds stay the caller's. VKS_TIMEOUT: nothing was sent. VKS_BAD_PAGE: the peer runs as another
+ * user, or a part of the message was sent, so that the caller must close the socket. */
 vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *descriptor);
 vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *descriptor);
 /* VKS_FOREIGN_DEVICE unless the memory belongs to this device and driver. Call it before importing
@@ -201,7 +204,8 @@ vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_des
 
 /* They need a device of the CPU backend, or one of vkshare_vulkan.h. The last unref of a surface
  * destroys its image and frees its memory; vks_surface_close() comes first, and waits for the work
- * that was submitted through the library. An engine's own work is counted if a release followed it. */
+ * that was submitted through the library. An engine's own work is counted if a release followed
+ * it. */
 typedef struct vks_image_info {
     uint32_t width, height; /* pixels: 1 to VKS_LARGEST_SIDE; a driver may allow less */
     uint32_t format;        /* a number of the list above */
@@ -262,9 +266,9 @@ vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queu
 vks_status vks_queue_descriptor_recv(int sock, uint64_t deadline, vks_queue_descriptor *out);
 void vks_queue_descriptor_close(vks_queue_descriptor *descriptor);
 /* A descriptor of queues over the `count` surfaces of a network, which vks_surface_create_image()
- * made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or 2 queues; they stay
- * the caller's. The caller closes *out. Blocks as vks_surface_export() does. VKS_BAD_VALUE: a number
- * is out of range. VKS_UNSUPPORTED: a surface's image is not the library's. */
+ * made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or 2 queues; they
+ * stay the caller's. The caller closes *out. Blocks as vks_surface_export() does. VKS_BAD_VALUE: a
+ * number is out of range. VKS_UNSUPPORTED: a surface's image is not the library's. */
 vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, vks_surface *const *surfaces,
                                        uint32_t count, vks_queue_descriptor *out);
 /* Opens the surfaces of a descriptor on the device, and joins them to its network. `surfaces` has

@@ -47,18 +47,18 @@ typedef struct vks_window_info {
 
 /* Makes a swapchain on a device of vkshare_vulkan.h. The library's own devices have all window
  * systems' extensions of their driver; an adopted one was made with VK_KHR_swapchain. The first
- * acquire creates the VkSwapchainKHR. `info` is read during the call. *out is a reference. Proof that
- * presents are over comes from later acquires, as ANGLE has it, and needs no extension. VKS_UNSUPPORTED: another
- * device, no such extension, or the surface has no such format or mode, or is not for the device's
- * queue; the text names it. VKS_BAD_VALUE. */
+ * acquire creates the VkSwapchainKHR. `info` is read during the call. *out is a reference. Proof
+ * that presents are over comes from later acquires, as ANGLE has it, and needs no extension.
+ * VKS_UNSUPPORTED: another device, no such extension, or the surface has no such format or mode, or
+ * is not for the device's queue; the text names it. VKS_BAD_VALUE. */
 vks_status vks_swapchain_open(vks_device *device, const vks_window_info *info, vks_swapchain **out);
 void vks_swapchain_ref(vks_swapchain *swapchain);
 void vks_swapchain_unref(vks_swapchain *swapchain); /* closes it first if it is open */
-/* Blocks up to 1 s until all presents are known to be complete. Idempotent. Presents
- * without proof by then are destroyed when the device's queue is empty, because no better proof
- * exists. If the queue does not become empty, or another thread's call does not return from the
- * driver, everything is leaked after about 10 s; with an image that stays pinned, after about 1 s.
- * Call it before vks_device_shutdown(). Later everything is leaked, and vks_device_leaks() is true. */
+/* Blocks up to 1 s until all presents are known to be complete. Idempotent. Presents without proof
+ * by then are destroyed when the device's queue is empty, because no better proof exists. If the
+ * queue does not become empty, or another thread's call does not return from the driver, everything
+ * is leaked after about 10 s; with an image that stays pinned, after about 1 s. Call it before
+ * vks_device_shutdown(). Later everything is leaked, and vks_device_leaks() is true. */
 void vks_swapchain_close(vks_swapchain *swapchain);
 
 /* Sets the size from the next acquire on. Never blocks. VKS_SURFACE_LOST: the window is gone. */
@@ -81,22 +81,22 @@ typedef struct vks_frame {
     uint64_t generation;
 } vks_frame;
 
-/* Acquires the next frame. Blocks while as many frames are drawn as may be in flight, or all images are
- * acquired. Errors: VKS_TIMEOUT; VKS_BAD_CALL (the caller has all images, so that the wait would
- * never end); VKS_HIDDEN (0x0: nothing to present to); VKS_SURFACE_LOST; VKS_VULKAN_ERROR
+/* Acquires the next frame. Blocks while as many frames are drawn as may be in flight, or all images
+ * are acquired. Errors: VKS_TIMEOUT; VKS_BAD_CALL (the caller has all images, so that the wait
+ * would never end); VKS_HIDDEN (0x0: nothing to present to); VKS_SURFACE_LOST; VKS_VULKAN_ERROR
  * OUT_OF_DATE after two attempts (A9); those of the device. After an error the next call succeeds
  * or repeats it. */
 vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
 
-/* The Surface of an acquired frame, for vks_submit(): made when a frame of its image first asks. It is
- * owned from the acquire to the present. *out is a reference. VKS_BAD_CALL: the caller no longer has
- * the frame. */
+/* The Surface of an acquired frame, for vks_submit(): made when a frame of its image first asks. It
+ * is owned from the acquire to the present. *out is a reference. VKS_BAD_CALL: the caller no longer
+ * has the frame. */
 vks_status vks_swapchain_surface(vks_swapchain *swapchain, const vks_frame *frame, vks_surface **out);
 /* For a rendering engine's own vkQueueSubmit2 on the frame, to the device's queue. The engine waits
  * for `acquired` and signals `rendered`, takes the image from layout UNDEFINED or PRESENT_SRC_KHR
  * and leaves it in PRESENT_SRC_KHR. Call it before any vks_submit to the frame. Submits a batch
- * that waits for the driver's acquire, so that the engine need not submit anything. VKS_BAD_CALL: the
- * caller no longer has the frame, or vks_submit() has drawn into it. */
+ * that waits for the driver's acquire, so that the engine need not submit anything. VKS_BAD_CALL:
+ * the caller no longer has the frame, or vks_submit() has drawn into it. */
 vks_status vks_swapchain_take_semaphores(vks_swapchain *swapchain, const vks_frame *frame, uint64_t *acquired,
                                          uint64_t *rendered);
 /* Presents the frame after all work submitted to it. Blocks while some of that work is held.
@@ -111,8 +111,9 @@ typedef struct vks_frame_image {
     uint64_t image, view; /* VkImage; VkImageView, or 0 if the surface's images allow none */
     uint32_t width, height;
 } vks_frame_image;
-/* The image of a frame. It is valid until the swapchain is recreated, and the swapchain's. VKS_BAD_CALL:
- * the generation is no longer current. Does not block for long: it waits for other threads' calls. */
+/* The image of a frame. It is valid until the swapchain is recreated, and the swapchain's.
+ * VKS_BAD_CALL: the generation is no longer current. Does not block for long: it waits for other
+ * threads' calls. */
 vks_status vks_swapchain_image(vks_swapchain *swapchain, uint32_t index, uint64_t generation, vks_frame_image *out);
 
 typedef struct vks_swapchain_statistics {
@@ -140,7 +141,8 @@ void vks_swapchain_get_statistics(vks_swapchain *swapchain, vks_swapchain_statis
 
 /* ---- displays -------------------------------------------------------------------------------------------------- */
 
-/* numerator / denominator nanoseconds: 60000/1001 Hz is 1001e9 / 60000. Allowed are 1 us to 100 s. */
+/* numerator / denominator nanoseconds: 60000/1001 Hz is 1001e9 / 60000. Allowed are 1 us to 100
+ * s. */
 typedef struct vks_interval {
     uint64_t numerator;
     uint32_t denominator;
@@ -170,10 +172,10 @@ typedef struct vks_tick {
     uint32_t display; /* number of the display; the tick clock leaves it 0 */
 } vks_tick;
 
-/* A display has one source of ticks and one thread; each window has a dispatcher, with ids of its own,
- * and observers, which take the newest tick. The thread runs no code of the caller and waits for no
- * observer. A display without observers sleeps without a deadline. After fork() a call returns
- * VKS_FORKED; close, shutdown and unref have no effect. */
+/* A display has one source of ticks and one thread; each window has a dispatcher, with ids of its
+ * own, and observers, which take the newest tick. The thread runs no code of the caller and waits
+ * for no observer. A display without observers sleeps without a deadline. After fork() a call
+ * returns VKS_FORKED; close, shutdown and unref have no effect. */
 typedef struct vks_display vks_display;
 typedef struct vks_dispatcher vks_dispatcher;
 typedef struct vks_observer vks_observer;

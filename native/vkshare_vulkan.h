@@ -49,10 +49,10 @@ typedef struct vks_open_info {
 } vks_open_info;
 
 /* A device of the library's own: a VkDevice with a graphics queue, on a VkInstance that the process
- * keeps. vks_device_create() makes one of the CPU backend. `info` is read during the call. *out is a
- * reference; vks_device_shutdown() destroys the VkDevice too, so a program destroys what it made on
- * the VkDevice before, after vks_device_wait_idle(). Blocks while the driver is loaded, and
- * for the trial of vks_vulkan_try_timelines(). VKS_UNSUPPORTED: no Vulkan, or no such adapter. */
+ * keeps. vks_device_create() makes one of the CPU backend. `info` is read during the call. *out is
+ * a reference; vks_device_shutdown() destroys the VkDevice too, so a program destroys what it made
+ * on the VkDevice before, after vks_device_wait_idle(). Blocks while the driver is loaded, and for
+ * the trial of vks_vulkan_try_timelines(). VKS_UNSUPPORTED: no Vulkan, or no such adapter. */
 vks_status vks_device_open_vulkan(const vks_open_info *info, vks_device **out);
 
 typedef struct vks_requirements {
@@ -66,9 +66,9 @@ typedef struct vks_requirements {
 } vks_requirements;
 
 /* Writes what an engine enables on a VkDevice for vks_device_adopt_vulkan(). With
- * VK_KHR_external_semaphore_fd, parties wait for each other on the GPU. The strings
- * are constants. `get_instance_proc_addr` NULL: that of libvulkan.so.1. VKS_UNSUPPORTED: this device
- * lacks something that is needed; the text names it. */
+ * VK_KHR_external_semaphore_fd, parties wait for each other on the GPU. The strings are constants.
+ * `get_instance_proc_addr` NULL: that of libvulkan.so.1. VKS_UNSUPPORTED: this device lacks
+ * something that is needed; the text names it. */
 vks_status vks_vulkan_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
                                    VkPhysicalDevice physical_device, vks_requirements *out);
 
@@ -96,10 +96,10 @@ typedef struct vks_adopt_info {
     void *lock_user;
 } vks_adopt_info;
 
-/* A device over an engine's VkDevice and queue. `info` is read during the call. *out is a reference.
- * The engine's objects are never destroyed; vks_device_shutdown() destroys those that the library
- * made, and the engine calls it before it destroys the VkDevice. Blocks for the trial of
- * vks_vulkan_try_timelines() if VK_KHR_external_semaphore_fd is enabled. VKS_UNSUPPORTED: an
+/* A device over an engine's VkDevice and queue. `info` is read during the call. *out is a
+ * reference. The engine's objects are never destroyed; vks_device_shutdown() destroys those that
+ * the library made, and the engine calls it before it destroys the VkDevice. Blocks for the trial
+ * of vks_vulkan_try_timelines() if VK_KHR_external_semaphore_fd is enabled. VKS_UNSUPPORTED: an
  * extension or a feature is missing, or the queues of that family cannot draw. VKS_BAD_VALUE: there
  * is no such family, or created_with is NULL. */
 vks_status vks_device_adopt_vulkan(const vks_adopt_info *info, vks_device **out);
@@ -116,7 +116,8 @@ typedef struct vks_vulkan_device {
 } vks_vulkan_device;
 
 /* The handles of such a device, valid until its shutdown. They stay the owner's. The queue of a
- * device of the library's own is used through vks_submit() alone. VKS_UNSUPPORTED: another device. */
+ * device of the library's own is used through vks_submit() alone. VKS_UNSUPPORTED: another
+ * device. */
 vks_status vks_device_get_vulkan(vks_device *device, vks_vulkan_device *out);
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */
@@ -134,8 +135,8 @@ typedef struct vks_vulkan_image {
 } vks_vulkan_image;
 
 /* The image of a surface of vks_surface_create_image() or vks_surface_open_image(). It stays the
- * library's, and is valid until the last unref of the surface or the shutdown of the device; views of
- * it are not used after that. VKS_UNSUPPORTED: the surface has none. */
+ * library's, and is valid until the last unref of the surface or the shutdown of the device; views
+ * of it are not used after that. VKS_UNSUPPORTED: the surface has none. */
 vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out);
 
 /* ---- turns ----------------------------------------------------------------------------------------------------- */

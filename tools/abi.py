@@ -4,8 +4,9 @@
     python tools/abi.py            the differences; exit status 1 if there are any
     python tools/abi.py --write    the interface of the built library becomes the record
 
-The interface is what the public headers declare: functions, structures, enumerators. libabigail reads it from the debug
-information of libvkshare.so. A change that old programs would not survive needs a new VKSHARE_SOVERSION.
+The interface is what the public headers declare: functions, structures, enumerators. libabigail
+reads it from the debug information of libvkshare.so. A change that old programs would not survive
+needs a new VKSHARE_SOVERSION.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def write(target: Path, of: Path, native: Path = ROOT / "native") -> None:
 def differences(record: Path, of: Path, native: Path = ROOT / "native") -> str:
     """The report of abidiff on a library against the record; empty: nothing changed.
 
-    Records are compared, because abidiff holds each type of a record to be private once it is given headers.
+    Records are compared, because abidiff holds each type of a record to be private once it is given
+    headers.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -3,8 +3,9 @@
 
     python tools/build_wheel.py [--output dist]
 
-auditwheel reads which versions of the C library's symbols the binary wants. A symbol newer than glibc 2.34 (Debian 12,
-Ubuntu 22.04 and RHEL 9 have it or a later one) is an error: such a wheel would install where its import fails.
+auditwheel reads which versions of the C library's symbols the binary wants. A symbol newer than
+glibc 2.34 (Debian 12, Ubuntu 22.04 and RHEL 9 have it or a later one) is an error: such a wheel
+would install where its import fails.
 """
 
 from __future__ import annotations

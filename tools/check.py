@@ -3,8 +3,8 @@
 
     python tools/check.py [--driver cpu] [TEST] [pytest arguments]
 
-TEST is a file, a folder or a test of pytest, or the name of a C test (test_tracker), for which the driver is plain,
-asan or tsan. The output is pytest's, or ctest's, and so is the exit status.
+TEST is a file, a folder or a test of pytest, or the name of a C test (test_tracker), for which the
+driver is plain, asan or tsan. The output is pytest's, or ctest's, and so is the exit status.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
     python tools/citations.py [FILE ...]      nothing means vkshare, native, docs, README.md, and the marks of the tests
 
-A rule is cited in parentheses or after the word "rule", a heading as docs/spec/protocol.md, "Held submissions". One
-line a finding; exit status 1 if there is one.
+A rule is cited in parentheses or after the word "rule", a heading as docs/spec/protocol.md, "Held
+submissions". One line a finding; exit status 1 if there is one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Draw docs/images/vsync.svg, server.svg and presentation.svg, each from a real run: python tools/figures.py
 
-figures_scenarios.py has the runs. `vkshare trace` records the first two, and the quickest of their ticks or requests
-are drawn; the layer of tests/faults/layer, between vkshare and the driver, records the third. figures_chart.py draws,
-by matplotlib. The captions in the documents follow single presents by number: read them after a change.
+figures_scenarios.py has the runs. `vkshare trace` records the first two, and the quickest of their
+ticks or requests are drawn; the layer of tests/faults/layer, between vkshare and the driver,
+records the third. figures_chart.py draws, by matplotlib. The captions in the documents follow
+single presents by number: read them after a change.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ Flow = list[tuple[Bar, float]]  # spans, each the cause of the next one, and whe
 def read(trace: Trace) -> tuple[list[Bar], list[Flow]]:
     """Return a trace's spans, each with its word as kind, and its flows.
 
-    Two things are added: an observer's own work, between its waits, and the end of the work that a sync awaits.
+    Two things are added: an observer's own work, between its waits, and the end of the work that a
+    sync awaits.
     """
     processes = {pid: name.split(":")[0] for (pid, _), name in trace.names("process_name").items()}
     lanes = {track: (processes[track[0]], name) for track, name in trace.names("thread_name").items()}
@@ -145,7 +147,8 @@ SERVER = Plan(
     arrows={"send dispatch": "request", "call dispatch": "request", "call reply": "request"}
     | {"dispatch run": "dispatch", "batch work": "submission", "reply call": "reply"}
     | {"run collect": "completion", "work finish": "completion"},
-    # Two submissions, the visitor's no-op and the painter's sync; only then the painter's work ends.
+    # Two submissions, the visitor's no-op and the painter's sync; only then the painter's work
+    # ends.
     kinds=[*SUBMIT, *SUBMIT, "request", "reply", "request", "dispatch", "completion", "completion", "reply"],
 )
 
@@ -174,7 +177,8 @@ class Frame:
 def prove(frames: list[Frame]) -> None:
     """Find the proofs: a present is over when the frame of the next acquire of its image is completed.
 
-    Images of a retired swapchain are not acquired again: the first present of the next one speaks for it.
+    Images of a retired swapchain are not acquired again: the first present of the next one speaks
+    for it.
     """
     for index, frame in reversed(list(enumerate(frames))):
         later = frames[index + 1 :]

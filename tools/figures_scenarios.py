@@ -125,7 +125,8 @@ def _visit(path: Path, rounds: int, both: Barrier) -> None:
 def presentation(layer: Any) -> tuple[list[Any], list[int]]:
     """Frames, two resizes with frames between, close: by the acquire history.
 
-    Return the events of the FaultLayer, and when each submission had run. Times are CLOCK_MONOTONIC ns.
+    Return the events of the FaultLayer, and when each submission had run. Times are CLOCK_MONOTONIC
+    ns.
     """
     completed: list[int] = []
     with vks.open(name="figures") as device:

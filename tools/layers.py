@@ -4,8 +4,8 @@
     python tools/layers.py                    the includes of native/
     python tools/layers.py --objects FOLDER   the objects too: FOLDER has them as native/LAYER/FILE.c.o (a CMake build)
 
-CMakeLists.txt has the layers in order, from the lowest. A layer may use itself and the layers below it. One line an
-upward edge; exit status 1 if there is one.
+CMakeLists.txt has the layers in order, from the lowest. A layer may use itself and the layers below
+it. One line an upward edge; exit status 1 if there is one.
 """
 
 from __future__ import annotations

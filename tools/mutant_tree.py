@@ -1,8 +1,8 @@
 """A copy of the tree that mutants are applied to, built and tested in, one after the other.
 
-The build is kept warm: a mutant compiles what it touches and no more. Two things keep a stale binary from hiding one:
-whatever is broken or put back gets a newer time than every output, and a mutant of C code whose binaries are those of
-the unbroken tree, debug information apart, is refused.
+The build is kept warm: a mutant compiles what it touches and no more. Two things keep a stale
+binary from hiding one: whatever is broken or put back gets a newer time than every output, and a
+mutant of C code whose binaries are those of the unbroken tree, debug information apart, is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def snapshot(folder: Path) -> Path:
         if source.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy)
-    # Bytecode that goes by what a source says, not by when it was written: a change within the same second counts too.
+    # Bytecode that goes by what a source says, not by when it was written: a change within the same
+    # second counts too.
     compile_all = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "vkshare"]
     subprocess.run(compile_all, cwd=folder, check=True)
     return folder
@@ -163,8 +164,8 @@ class Tree:
         return digest.hexdigest()
 
     def _make_venv(self) -> bool:
-        # Ours cannot be used as it is: its editable install would import the tree that is not broken. A .pth file adds
-        # folders but does not process the .pth files in them.
+        # Ours cannot be used as it is: its editable install would import the tree that is not
+        # broken. A .pth file adds folders but does not process the .pth files in them.
         if self.run([sys.executable, "-m", "venv", "--without-pip", str(self._python.parent.parent)])[0]:
             return False
         (site,) = self._python.parent.parent.glob("lib/python*/site-packages")
@@ -176,7 +177,8 @@ class Tree:
     def pytest(self, driver: str, arguments: list[str]) -> tuple[int, str]:
         """Run pytest on a driver."""
         environment = (driver_environment(driver) or {}) | pytest_environment(driver) | {"VKSHARE_FULL": "1"}
-        # Verbose names the test that was running when all ended; the thread ends one that hears no signals.
+        # Verbose names the test that was running when all ended; the thread ends one that hears no
+        # signals.
         options = ["-v", "--tb=short", "-p", "no:cacheprovider", "--timeout=40", "--timeout-method=thread"]
         return self.run([str(self._python), "-m", "pytest", *options, *arguments], environment)
 

@@ -16,8 +16,9 @@ tests/mutants/FAMILY.toml lists the mutants of the rules K, X, Q, ..., at most t
     driver = "lavapipe25"                       for pytest: the driver to run them on (cpu)
     select = "-k expression"                    for pytest: more arguments; for ctest: a regular expression of names
 
-With pytest the rule's own tests run (--rule RULE). Exit status 1 for every mutant that does not fit, does not build,
-changes no binary, or stays green; also where a test that turned red is red without the mutant too.
+With pytest the rule's own tests run (--rule RULE). Exit status 1 for every mutant that does not
+fit, does not build, changes no binary, or stays green; also where a test that turned red is red
+without the mutant too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 
     python tools/prose.py [FILE or FOLDER ...]       nothing means vkshare, native, tools, examples, docs, README.md
 
-One line a finding: FILE:LINE: the words, why they are refused, and the words to use. Exit status 1 if there is one.
+One line a finding: FILE:LINE: the words, why they are refused, and the words to use. Exit status 1
+if there is one.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 
     python tools/rules.py [RULE or PREFIX ...]      e.g. K X9
 
-A rule holds on a backend when at least one of its tests passed there and none failed. Tests of the C core and of the
-model stand under `native` and count for the CPU backend, which runs nothing else. The rules are those of docs/spec;
-a mark there (pages only, Vulkan only) says that a rule concerns one of cpu and lavapipe25 alone. `make test` leaves
-out what `make test-full` has: a rule without a test in these results is named at the end, as one that did not run.
-Exit status 1 when a rule did not pass on cpu or lavapipe25, where it concerns them, or failed anywhere.
+A rule holds on a backend when at least one of its tests passed there and none failed. Tests of the
+C core and of the model stand under `native` and count for the CPU backend, which runs nothing else.
+The rules are those of docs/spec; a mark there (pages only, Vulkan only) says that a rule concerns
+one of cpu and lavapipe25 alone. `make test` leaves out what `make test-full` has: a rule without a
+test in these results is named at the end, as one that did not run. Exit status 1 when a rule did
+not pass on cpu or lavapipe25, where it concerns them, or failed anywhere.
 """
 
 from __future__ import annotations

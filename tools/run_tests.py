@@ -3,10 +3,11 @@
 
     python tools/run_tests.py [--full] [--only NAME ...] [--list] [-- pytest arguments]
 
-NAME is a driver (cpu, lavapipe25, lavapipe22, swiftshader, gpu), an interpreter for the wheel (python3.12), a suite
-(pytest, ctest, ctest-tsan, model, wheel) or both (cpu.pytest). VKSHARE_TEST_REQUIRE=cpu,lavapipe25,... makes it a
-failure when one of these cannot run here. Outcomes are kept in build/results/*.json (for tools/rules.py) and logs
-beside them. Exit status 1 when anything failed.
+NAME is a driver (cpu, lavapipe25, lavapipe22, swiftshader, gpu), an interpreter for the wheel
+(python3.12), a suite (pytest, ctest, ctest-tsan, model, wheel) or both (cpu.pytest).
+VKSHARE_TEST_REQUIRE=cpu,lavapipe25,... makes it a failure when one of these cannot run here.
+Outcomes are kept in build/results/*.json (for tools/rules.py) and logs beside them. Exit status 1
+when anything failed.
 """
 
 from __future__ import annotations

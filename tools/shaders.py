@@ -4,8 +4,8 @@
     python tools/shaders.py            compile what changed (all of it when the compiler changed), validate all
     python tools/shaders.py --check    change nothing; exit 1 where hashes, spirv-val or (same compiler) bytes disagree
 
-The manifest is {"compiler": version, "shaders": {"NAME.frag": sha256 of the GLSL}}; NAME.frag becomes NAME.frag.spv.
-The hash goes on over shaders/*.glsl, which any of them may include.
+The manifest is {"compiler": version, "shaders": {"NAME.frag": sha256 of the GLSL}}; NAME.frag
+becomes NAME.frag.spv. The hash goes on over shaders/*.glsl, which any of them may include.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# A link that leaves docs/ leads to a source file, which the site does not have: its path stays, as code.
-# tests/tools/test_citations.py checks that the file exists.
+# A link that leaves docs/ leads to a source file, which the site does not have: its path stays, as
+# code. tests/tools/test_citations.py checks that the file exists.
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#\s]*)(?:#[^)]*)?\)")
 
 

@@ -1,7 +1,8 @@
 """The jobs of a test run: which suite runs on which backend, by which commands, in which environment.
 
-A new job is a function that returns a `Job`, and one line in `all_jobs`. A new module of pytest needs nothing here;
-its marks (pyproject.toml) say on which drivers it runs, tests/support/run_volumes.py how much it does.
+A new job is a function that returns a `Job`, and one line in `all_jobs`. A new module of pytest
+needs nothing here; its marks (pyproject.toml) say on which drivers it runs,
+tests/support/run_volumes.py how much it does.
 """
 
 from __future__ import annotations
@@ -254,7 +255,8 @@ def _wheel_job(version: str) -> Job:
 def find_interpreter(version: str) -> str | None:
     """Return a CPython of that version that can make virtual environments, on PATH or among pyenv's.
 
-    The environment that runs us is left out: one made from it would depend on it. Folders may be unreadable.
+    The environment that runs us is left out: one made from it would depend on it. Folders may be
+    unreadable.
     """
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     folders = [folder for folder in os.environ["PATH"].split(":") if folder != os.path.dirname(sys.executable)]

@@ -3,8 +3,9 @@
 
     python tools/test_wheel.py INTERPRETER [--results FILE] [pytest arguments]
 
-Slow and serial tests are left out: they test the same C core over again, and the interpreter is what differs here.
-Where that is the one that runs all other jobs too, only what is installed differs: some modules of each part will do.
+Slow and serial tests are left out: they test the same C core over again, and the interpreter is
+what differs here. Where that is the one that runs all other jobs too, only what is installed
+differs: some modules of each part will do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from test_jobs import results_options
 
 BUILD = ROOT / "build" / "wheel"
 QUIET = ["-qq", "--disable-pip-version-check"]
-# The tests run in a copy of the tree without the package, so that only the installed one can be imported.
+# The tests run in a copy of the tree without the package, so that only the installed one can be
+# imported.
 NOT_TESTED = ("vkshare", "benchmarks", "native", "build", "dist", ".*")
 
 

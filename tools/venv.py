@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Make .venv: what vkshare needs at run time and what its developers use, as pyproject.toml lists them.
 
-Names what the system lacks for that, with the command that installs it, and changes nothing of the system.
+Names what the system lacks for that, with the command that installs it, and changes nothing of the
+system.
 """
 
 from __future__ import annotations

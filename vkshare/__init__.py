@@ -1,7 +1,7 @@
 """vkshare: pictures shared between renderers, APIs and processes without copies, on Vulkan and on the CPU.
 
-The public names load on first use (PEP 562), so that importing vkshare needs neither Vulkan nor NumPy. They are listed
-in __init__.pyi.
+The public names load on first use (PEP 562), so that importing vkshare needs neither Vulkan nor
+NumPy. They are listed in __init__.pyi.
 """
 
 from __future__ import annotations

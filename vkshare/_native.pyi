@@ -1,7 +1,7 @@
 """The C extension: the objects of the core, as thin as they can be. The public classes derive from these.
 
-Timeouts are float seconds, None waits for ever, 0 tests. Every method is thread-safe; those that block release the
-GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and built-in ones.
+Timeouts are float seconds, None waits for ever, 0 tests. Every method is thread-safe; those that
+block release the GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and built-in ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,8 +61,8 @@ class CommandList:
 class Recording(CommandList):
     """A CommandList that records, and is compiled by its device's Recorder. The public class documents the methods.
 
-    Where C cannot do it alone it calls device._compile(list, missing), which makes the Recorder (None) or a pipeline
-    (number, format code), or sets the commands itself.
+    Where C cannot do it alone it calls device._compile(list, missing), which makes the Recorder
+    (None) or a pipeline (number, format code), or sets the commands itself.
     """
 
     @property
@@ -158,8 +158,8 @@ def deadline(timeout: float | None) -> int: ...  # ns of CLOCK_MONOTONIC; 0: tes
 class Swapchain:
     """The frames of a window or of a headless target: native/present/swapchain.h.
 
-    acquire() calls _adopt(index, generation) where the image has no Surface, and _not_acquired(status, width, height,
-    timeout) in place of an error.
+    acquire() calls _adopt(index, generation) where the image has no Surface, and
+    _not_acquired(status, width, height, timeout) in place of an error.
     """
 
     @property

@@ -1,6 +1,7 @@
 """Every error that vkshare raises of its own, one hierarchy below VkshareError.
 
-Wrong arguments are a plain ValueError or TypeError. Each class here pickles: it can cross a process boundary whole.
+Wrong arguments are a plain ValueError or TypeError. Each class here pickles: it can cross a process
+boundary whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The pixel formats that surfaces may have.
 
-Names and channel order follow memory order, as Vulkan's format names do; codes are those of the C core (vks_format).
+Names and channel order follow memory order, as Vulkan's format names do; codes are those of the C
+core (vks_format).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-/* client.h: what both clients do alike: their arguments, the connection, and calls that signals interrupt. */
+/* client.h: what both clients do alike: their arguments, the connection, and calls that signals
+ * interrupt. */
 #ifndef CLIENT_H
 #define CLIENT_H
 

@@ -37,7 +37,8 @@ static PFN_vkVoidFunction load(const vks_vulkan_device *gpu, const char *name)
     return gpu->get_instance_proc_addr(gpu->instance, name);
 }
 
-/* A command buffer that clears the image, from a new pool. Between turns the image is in layout GENERAL. */
+/* A command buffer that clears the image, from a new pool. Between turns the image is in layout
+ * GENERAL. */
 static VkCommandBuffer record_clear(const vks_vulkan_device *gpu, VkImage image, VkCommandPool *pool)
 {
     PFN_vkCreateCommandPool create = (PFN_vkCreateCommandPool)load(gpu, "vkCreateCommandPool");

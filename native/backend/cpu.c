@@ -219,7 +219,8 @@ vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->work, NULL);
     queue->threads = threads;
-    /* Freed with the device's last reference, because completed() may be called after the shutdown. */
+    /* Freed with the device's last reference, because completed() may be called after the
+     * shutdown. */
     device->impl = queue;
     device->backend = &backend;
     return VKS_OK;

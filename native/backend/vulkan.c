@@ -1,5 +1,5 @@
-/* vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the thread that
- * publishes completions.
+/* vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the thread
+ * that publishes completions.
  *
  * The driver's entry points come from the creator's vkGetDeviceProcAddr, because an engine's device
  * may have layers or a loader of its own.

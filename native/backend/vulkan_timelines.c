@@ -1,4 +1,5 @@
-/* vulkan_timelines.c: timeline semaphores: waits, host signals, and their exchange with other processes. */
+/* vulkan_timelines.c: timeline semaphores: waits, host signals, and their exchange with other
+ * processes. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
-/* library_calls.c: what calls of the library cost, as one line of nanoseconds for each line of its input.
+/* library_calls.c: what calls of the library cost, as one line of nanoseconds for each line of its
+ * input.
  *
- * The build links it twice, with libvkshare.so and with the archive: the difference is the cost of the shared library
- * (C7). tests/rules/native/test_library_cost.py has both take turns. */
+ * The build links it twice, with libvkshare.so and with the archive: the difference is the cost of
+ * the shared library (C7). tests/rules/native/test_library_cost.py has both take turns. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

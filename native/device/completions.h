@@ -11,10 +11,11 @@
 
 typedef struct vks_completion vks_completion;
 typedef struct vks_completion_class {
-    /* Publishes it. `ran` false: the device was lost before. NULL: the completion only records a GPU wait. */
+    /* Publishes it. `ran` false: the device was lost before. NULL: the completion only records a
+     * GPU wait. */
     void (*run)(const vks_completion *completion, bool ran);
-    /* Signals the value from the host if no party will signal it, so that a GPU wait for it ends; NULL: never. Called
-     * every 20 ms while the wait is with the driver. */
+    /* Signals the value from the host if no party will signal it, so that a GPU wait for it ends;
+     * NULL: never. Called every 20 ms while the wait is with the driver. */
     void (*resolve)(vks_device *device, const vks_completion *completion);
     void (*ref)(void *object); /* NULL: the completion has no reference */
     void (*unref)(void *object);
@@ -44,8 +45,8 @@ typedef struct vks_completions {
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_add_completion(vks_device *device, uint64_t serial, const vks_completion_class *class, void *object,
                                uint64_t value);
-/* The same for signals and waits of an external API. `before`: the value that the semaphore must have
- * first. */
+/* The same for signals and waits of an external API. `before`: the value that the semaphore must
+ * have first. */
 vks_status vks_device_reserve_external(vks_device *device);
 void vks_device_add_external(vks_device *device, const vks_completion_class *class, void *object, uint64_t semaphore,
                              uint64_t value, uint64_t before);
@@ -57,7 +58,8 @@ bool vks_device_awaits_external(const vks_device *device, const vks_completion_c
  * UINT64_MAX: none. */
 uint64_t vks_device_first_value(const vks_device *device, const vks_completion_class *class, const void *object,
                                 uint64_t except);
-/* Runs the completions whose serial has run, or whose semaphore has the value. On a lost device all. */
+/* Runs the completions whose serial has run, or whose semaphore has the value. On a lost device
+ * all. */
 void vks_device_publish(vks_device *device);
 
 /* ---- orphaned waits ----

@@ -94,8 +94,9 @@ void vks_image_free(vks_surface_image *image);
 VkImageUsageFlags vks_image_usage(const vks_surface_body *body);
 VkImageTiling vks_image_tiling(const vks_surface_body *body);
 
-/* The steps of both: an image without a handle; whether the driver has such images, shared with these
- * features; the VkImage and its requirements; and, with its memory, the ownership commands. */
+/* The steps of both: an image without a handle; whether the driver has such images, shared with
+ * these features; the VkImage and its requirements; and, with its memory, the ownership
+ * commands. */
 vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *body);
 vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type,
                                    VkExternalMemoryFeatureFlags needed);

@@ -1,5 +1,5 @@
-/* host_image.c: a surface of the CPU backend as a VkImage: its pages are mapped here, and the driver
- * imports the mapping. */
+/* host_image.c: a surface of the CPU backend as a VkImage: its pages are mapped here, and the
+ * driver imports the mapping. */
 
 #include "engine/engine.h"
 

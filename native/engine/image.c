@@ -91,7 +91,8 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
 /* ---- making the image ---- */
 
 /* Where the driver has a family that only copies, every device's images are shared with it, an
- * engine's too: both sides of a hand-over must make the same image. Returns the number of families. */
+ * engine's too: both sides of a hand-over must make the same image. Returns the number of
+ * families. */
 static uint32_t sharing_families(const vks_engine *engine, uint32_t families[3])
 {
     const vks_physical *physical = &engine->physical;
@@ -257,8 +258,8 @@ static vks_status new_pages(int own, const void *address, int *fd, uint64_t *off
 }
 
 /* Puts pages of a sealed memfd in the place of a software driver's own (X26): new ones, or those of
- * `fd` (-1: none), which stays the caller's. The driver's file never leaves the process, and no driver
- * opens a file from outside, because lavapipe trusts the header in it. */
+ * `fd` (-1: none), which stays the caller's. The driver's file never leaves the process, and no
+ * driver opens a file from outside, because lavapipe trusts the header in it. */
 static vks_status share_pages(vks_surface_image *image, int fd)
 {
     const char *name = image->engine->physical.adapter.name;

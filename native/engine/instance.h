@@ -42,9 +42,11 @@ vks_status vks_instance_load(PFN_vkGetInstanceProcAddr get, VkInstance handle, v
 vks_status vks_instance_own(vks_instance *out);
 /* Reads the properties. VKS_UNSUPPORTED: the device lacks something; the text names it. */
 vks_status vks_physical_read(const vks_instance *instance, VkPhysicalDevice handle, vks_physical *out);
-/* The index-th adapter of the process's own instance with these UUIDs (NULL: any), the best first. */
+/* The index-th adapter of the process's own instance with these UUIDs (NULL: any), the best
+ * first. */
 vks_status vks_physical_find(const vks_instance *instance, const vks_open_info *info, vks_physical *out);
-/* A memory type among `allowed` with all flags of the first of `wanted` (0 ends it) that any has. */
+/* A memory type among `allowed` with all flags of the first of `wanted` (0 ends it) that any
+ * has. */
 uint32_t vks_physical_memory_type(const vks_physical *physical, uint32_t allowed, const VkMemoryPropertyFlags *wanted);
 static inline bool vks_physical_is_mappable(const vks_physical *physical, uint32_t type)
 {

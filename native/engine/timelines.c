@@ -1,4 +1,5 @@
-/* timelines.c: the trial whether a timeline semaphore crosses from one VkDevice to another (X22). */
+/* timelines.c: the trial whether a timeline semaphore crosses from one VkDevice to another
+ * (X22). */
 #include "engine/engine.h"
 
 #include <unistd.h>

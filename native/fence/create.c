@@ -1,4 +1,5 @@
-/* create.c: a fence of this device, an engine's, or a follower of another party's; and its export. */
+/* create.c: a fence of this device, an engine's, or a follower of another party's; and its
+ * export. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* events.c: a fence's events, a heap by value; and the followers' source of events: the other party's page. */
+/* events.c: a fence's events, a heap by value; and the followers' source of events: the other
+ * party's page. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>

@@ -3,8 +3,8 @@
  *
  * A timeline takes its values in order from whichever queue. So the API's queue waits for the value
  * that was announced before its own, and batches of this device that signal wait for the last value
- * queued with the API (access.c). Between external_begin and external_end the value is announced but
- * no wait relies on it, because the API may refuse it.
+ * queued with the API (access.c). Between external_begin and external_end the value is announced
+ * but no wait relies on it, because the API may refuse it.
  */
 #include "fence/fence.h"
 

@@ -5,8 +5,8 @@
  * without a lock. A record's kind is stored last, so a killed process leaves all its records and at
  * most one partial record per thread. A forked child has its own file. Records beyond
  * VKSHARE_TRACE_SIZE bytes per process are counted and dropped. Without the variable, a trace point
- * is one branch. The trace_points.h of the layers have the core's trace points; vkshare/cli/trace_files.py reads the
- * files.
+ * is one branch. The trace_points.h of the layers have the core's trace points;
+ * vkshare/cli/trace_files.py reads the files.
  */
 #ifndef VKS_TRACE_H
 #define VKS_TRACE_H

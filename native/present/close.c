@@ -1,5 +1,5 @@
-/* close.c: ends all presents of a swapchain: close, and retarget to another VkSurfaceKHR. Signals may
- * interrupt both; the next call resumes. */
+/* close.c: ends all presents of a swapchain: close, and retarget to another VkSurfaceKHR. Signals
+ * may interrupt both; the next call resumes. */
 #include <string.h>
 
 #include "swapchain_state.h"
@@ -164,8 +164,8 @@ static vks_status end_vulkan(vks_swapchain *s)
     return VKS_OK;
 }
 
-/* `inside`: the driver may be called. Otherwise the device was shut down, and its VkDevice must not be
- * destroyed, because the VkSwapchainKHRs exist. */
+/* `inside`: the driver may be called. Otherwise the device was shut down, and its VkDevice must not
+ * be destroyed, because the VkSwapchainKHRs exist. */
 static vks_status end(vks_swapchain *s, bool inside)
 {
     vks_status status = VKS_OK;

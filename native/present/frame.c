@@ -84,7 +84,8 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
     return vks_swapchain_leave(s, status);
 }
 
-/* The surface that the image of an acquired frame has, with a reference for the caller; NULL: none yet. */
+/* The surface that the image of an acquired frame has, with a reference for the caller; NULL: none
+ * yet. */
 static vks_status attached(vks_swapchain *s, const vks_frame *frame, vks_surface **out)
 {
     vks_present_image *image;

@@ -45,8 +45,8 @@ static vks_status begin_proof(vks_swapchain *s, uint64_t deadline)
 
 /* When the fence is signalled, the presentation engine no longer uses the image's previous present.
  * The image becomes VKS_IMAGE_RETURNED: if the replacement fails, it is the next frame. Before that
- * it cannot be a frame, because nothing would order the drawing behind the engine's use. VKS_OK: check
- * again. */
+ * it cannot be a frame, because nothing would order the drawing behind the engine's use. VKS_OK:
+ * check again. */
 static vks_status end_proof(vks_swapchain *s, uint64_t deadline)
 {
     vks_status status = vks_proof_wait_fence(s, s->proof_fence, deadline);

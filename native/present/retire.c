@@ -175,8 +175,8 @@ static bool is_unused(vks_swapchain *s, uint64_t last_use)
     return wanted.kind == VKS_WANTS_NOTHING;
 }
 
-/* Destroys the generations that the tracker has decided to destroy. The surface is in use until then:
- * it may have no other VkSwapchainKHR. VKS_TIMEOUT: a thread records. */
+/* Destroys the generations that the tracker has decided to destroy. The surface is in use until
+ * then: it may have no other VkSwapchainKHR. VKS_TIMEOUT: a thread records. */
 static vks_status free_surface(vks_swapchain *s)
 {
     for (;;) {
@@ -190,9 +190,9 @@ static vks_status free_surface(vks_swapchain *s)
     }
 }
 
-/* Destroys an unused current generation first, so that the driver can reuse its memory: when it is known to be unused
- * by now, and, for one that was never presented (A4), when the limit of retired ones is reached. Any other is retired
- * by vkCreateSwapchainKHR of the next one. */
+/* Destroys an unused current generation first, so that the driver can reuse its memory: when it is
+ * known to be unused by now, and, for one that was never presented (A4), when the limit of retired
+ * ones is reached. Any other is retired by vkCreateSwapchainKHR of the next one. */
 vks_status vks_retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use)
 {
     vks_generation *old = s->current;

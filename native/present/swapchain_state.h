@@ -175,8 +175,8 @@ vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore); /* unsignalled; 0: no effect */
 void vks_put_fence(vks_swapchain *s, uint64_t fence);         /* unsignalled */
 void vks_reset_fence(vks_swapchain *s, uint64_t fence); /* signalled; returns it to the pool if the reset succeeds */
-/* Destroys it after the generations in `to_destroy`, whose presents may still wait for it; at once if
- * there are none. Without memory for the list it is leaked. */
+/* Destroys it after the generations in `to_destroy`, whose presents may still wait for it; at once
+ * if there are none. Without memory for the list it is leaked. */
 void vks_destroy_semaphore_late(vks_swapchain *s, uint64_t semaphore);
 void vks_destroy_late_semaphores(vks_swapchain *s); /* call after the generations in `to_destroy` are destroyed */
 /* For a handle that may be in use. It is destroyed with vks_destroy_discarded(); without memory for
@@ -191,8 +191,8 @@ vks_status vks_refill_frame(vks_presentable *frame); /* `refill` of each image's
 /* A13: returns whether a present of the generation can change to that mode, because the generation
  * was created with both. */
 bool vks_generation_can_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode);
-/* `old` may be NULL; the call retires it, also when the call fails (A12). VKS_NO_MEMORY: nothing was
- * called, and `old` is not retired. */
+/* `old` may be NULL; the call retires it, also when the call fails (A12). VKS_NO_MEMORY: nothing
+ * was called, and `old` is not retired. */
 vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
                                  vks_generation *old, vks_generation **out);
 void vks_generation_destroy(vks_swapchain *s, vks_generation *generation); /* it is in no list */

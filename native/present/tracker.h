@@ -72,8 +72,8 @@ vks_status vks_tracker_waited(vks_tracker *tracker, uint32_t image, uint64_t ser
 vks_status vks_tracker_presented(vks_tracker *tracker, uint32_t image, const uint64_t *semaphores, uint32_t n,
                                  uint64_t fence, uint64_t now);
 
-/* Reserves memory for one vks_tracker_presented() and `semaphores` vks_tracker_semaphore(), which then
- * do not fail for want of it. Call it before vkQueuePresentKHR, which cannot be undone. */
+/* Reserves memory for one vks_tracker_presented() and `semaphores` vks_tracker_semaphore(), which
+ * then do not fail for want of it. Call it before vkQueuePresentKHR, which cannot be undone. */
 vks_status vks_tracker_reserve(vks_tracker *tracker, uint32_t semaphores);
 
 /* Another user of `semaphore` is known (an acquire's, which the submission `serial` waited for; or

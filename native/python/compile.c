@@ -1,5 +1,5 @@
-/* Recording._compile: has the core compile what was recorded, with the GIL held. Python code runs only
- * where something must be made first: the recorder, or a pipeline.
+/* Recording._compile: has the core compile what was recorded, with the GIL held. Python code runs
+ * only where something must be made first: the recorder, or a pipeline.
  *
  * An image is closed before it is destroyed, and that needs the GIL. So no image is destroyed while
  * it is recorded. A swapchain's images are destroyed by the core: these are pinned. */
@@ -44,8 +44,8 @@ static bool pin(pins *held, const vkpy_surface *surface)
     return vkpy_raise(status, "Frame") != NULL;
 }
 
-/* Pins the generations of all images of swapchains among the first `count` surfaces. A pin may release
- * the GIL; the list has the surfaces until it is closed, and then it is not compiled. */
+/* Pins the generations of all images of swapchains among the first `count` surfaces. A pin may
+ * release the GIL; the list has the surfaces until it is closed, and then it is not compiled. */
 static bool pin_all(PyObject *surfaces, Py_ssize_t count, pins *held)
 {
     held->swapchains = PyMem_Calloc((size_t)count + 1, sizeof *held->swapchains);
@@ -116,8 +116,8 @@ static bool prepare(vkpy_recording *self, const vks_record_problem *problem)
     return result != NULL;
 }
 
-/* Gives back the command buffers of lists whose work has run, for programs that record one list again
- * and again. */
+/* Gives back the command buffers of lists whose work has run, for programs that record one list
+ * again and again. */
 static bool reap(vkpy_recording *self, vks_recorder *recorder)
 {
     if (recorder == NULL || vks_recorder_has_unused(recorder))

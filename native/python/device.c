@@ -9,8 +9,9 @@ vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
     return device->core != NULL ? device : (vkpy_device *)vkpy_raise_uninitialised(object);
 }
 
-/* vkshare/core/device_core.py creates the object of the core. `queue_lock`: None, or what the functions and
- * the user pointer of its lock need alive, because the lock is a pair of Python callables. */
+/* vkshare/core/device_core.py creates the object of the core. `queue_lock`: None, or what the
+ * functions and the user pointer of its lock need alive, because the lock is a pair of Python
+ * callables. */
 static int device_init(PyObject *object, PyObject *arguments, PyObject *Py_UNUSED(keywords))
 {
     vkpy_device *self = (vkpy_device *)object;

@@ -1,11 +1,12 @@
-/* Maps a vks_status to an exception: vkshare/util/statuses.py has the classes and texts. Errors that
- * polling raises are made here. */
+/* Maps a vks_status to an exception: vkshare/util/statuses.py has the classes and texts. Errors
+ * that polling raises are made here. */
 #include "vkpy.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-/* Returns a new reference; NULL: that failed, and another exception is set. `reason` may be NULL. */
+/* Returns a new reference; NULL: that failed, and another exception is set. `reason` may be
+ * NULL. */
 static PyObject *exception(vks_status status, const char *what, const vks_error *reason)
 {
     static vkpy_function function = {"vkshare.util.statuses", "exception", NULL};

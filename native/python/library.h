@@ -3,9 +3,9 @@
  * cffi releases the GIL around each call. A short call must keep it, because another thread would
  * keep it for a switch interval (X8). So the calls keep it, except those that the emitter wraps in
  * the macros below: functions with a deadline, unless it is 0, functions that wait for another
- * thread or for the kernel, and, in a process with a queue lock that is a Python callable, functions
- * of a device or of an object of one: the lock's holder may wait for the GIL, and a thread that waits
- * for that holder may hold any lock of the core. */
+ * thread or for the kernel, and, in a process with a queue lock that is a Python callable,
+ * functions of a device or of an object of one: the lock's holder may wait for the GIL, and a
+ * thread that waits for that holder may hold any lock of the core. */
 #ifndef VKPY_LIBRARY_H
 #define VKPY_LIBRARY_H
 
@@ -45,8 +45,8 @@ static inline PyThreadState *vkpy_sleep_until(uint64_t deadline)
     return PyEval_SaveThread();
 }
 
-/* A queue lock that is a tuple, of Python callables at first. The core calls them from its own threads
- * too, with or without the GIL. */
+/* A queue lock that is a tuple, of Python callables at first. The core calls them from its own
+ * threads too, with or without the GIL. */
 static inline void vkpy_call_back(PyObject *callables, Py_ssize_t which)
 {
     PyGILState_STATE state = PyGILState_Ensure();

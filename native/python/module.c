@@ -91,8 +91,8 @@ static PyObject *deadline(PyObject *Py_UNUSED(module), PyObject *timeout_object)
     return vkpy_timeout(timeout_object, &timeout) ? PyLong_FromUnsignedLongLong(vkpy_deadline(timeout)) : NULL;
 }
 
-/* The capsule of an object has no reference: its receiver takes one in the call for which it is made. "vks_fence **" is
- * a cell with an object, which its receiver takes out. */
+/* The capsule of an object has no reference: its receiver takes one in the call for which it is
+ * made. "vks_fence **" is a cell with an object, which its receiver takes out. */
 static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const kinds[] = {"vks_device **",  "vks_drawable", "vks_recorder",    "vks_fence **",

@@ -73,8 +73,8 @@ static bool is_usable(const vkpy_recording *self, PyObject *object, const usage 
            (vks_drawable_get_info(surface->drawable)->usage & needed->bit);
 }
 
-/* Reads a Surface or a View; Python raises the reason why another cannot be used. True: the caller has
- * a reference. */
+/* Reads a Surface or a View; Python raises the reason why another cannot be used. True: the caller
+ * has a reference. */
 static bool read_operand(vkpy_recording *self, const char *name, PyObject *object, const usage *needed, operand *out)
 {
     static PyObject *surface_name;
@@ -223,8 +223,8 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
-/* COMMAND(NAME, number of arguments, (call of the core), parameters...) defines record_NAME(), the method of
- * Python's _NAME. */
+/* COMMAND(NAME, number of arguments, (call of the core), parameters...) defines record_NAME(), the
+ * method of Python's _NAME. */
 #define COMMAND(name, count, call_of_core, ...)                                                                        \
     static vks_status append_##name(vks_recording *recording, const call *given) { return call_of_core; }              \
     static PyObject *record_##name(PyObject *self, PyObject *const *arguments, Py_ssize_t n)                           \

@@ -1,5 +1,5 @@
-/* The arguments of commands. Values of the usual types are read here, without Python code; any other
- * is given to vkshare.util.arguments, which converts it or refuses it by name. */
+/* The arguments of commands. Values of the usual types are read here, without Python code; any
+ * other is given to vkshare.util.arguments, which converts it or refuses it by name. */
 #include <math.h>
 
 #include "vkpy_record.h"

@@ -298,8 +298,8 @@ static vks_status submit_without_gil(const batch *work, vks_submission *out)
     return status;
 }
 
-/* Returns a new tuple of all objects of the call: waits, signals, commands. An iterator's items stand
- * for it. */
+/* Returns a new tuple of all objects of the call: waits, signals, commands. An iterator's items
+ * stand for it. */
 static PyObject *argument_tuple(const batch *work, PyObject *const *arguments, Py_ssize_t count)
 {
     PyObject *all = PyTuple_New(count + 2);
@@ -311,8 +311,8 @@ static PyObject *argument_tuple(const batch *work, PyObject *const *arguments, P
     return all;
 }
 
-/* Has Python name the list, surface or fence that the core refused, because the core does not record
- * it, or discard what is not owned (K21). */
+/* Has Python name the list, surface or fence that the core refused, because the core does not
+ * record it, or discard what is not owned (K21). */
 static PyObject *refused(const batch *work, vks_status status, PyObject *const *arguments, Py_ssize_t count)
 {
     static vkpy_function function = {"vkshare.core.submissions", "refused", NULL};

@@ -43,7 +43,8 @@ static void retire(vkpy_device *device, vkpy_pixels *pixels)
 void vkpy_pixels_reap(vkpy_device *device, bool all)
 {
     uint64_t completed = VKPY_SHORT(device, vks_device_completed(device->core));
-    /* Unlinked first, because the end of the memory runs Python code, which may call this function again. */
+    /* Unlinked first, because the end of the memory runs Python code, which may call this function
+     * again. */
     vkpy_pixels *waiting = device->pixels;
     device->pixels = NULL;
     while (waiting != NULL) {

@@ -123,7 +123,8 @@ extern PyType_Slot vkpy_device_slots[], vkpy_submission_slots[], vkpy_commands_s
     vkpy_surface_slots[], vkpy_array_buffer_slots[], vkpy_recording_slots[], vkpy_producer_slots[],
     vkpy_consumer_slots[], vkpy_swapchain_slots[], vkpy_frame_slots[];
 
-/* Defines the slots of a type: functions of one prefix, the table `properties`, and further slots. */
+/* Defines the slots of a type: functions of one prefix, the table `properties`, and further
+ * slots. */
 #define VKPY_SLOTS(name, prefix, traverse, doc, members, ...)                                                          \
     PyType_Slot vkpy_##name##_slots[] = {{Py_tp_doc, (void *)(doc)},                                                   \
                                          {Py_tp_init, (void *)prefix##_init},                                          \
@@ -166,7 +167,8 @@ extern PyMemberDef vkpy_weaklist[]; /* the members of a type without others */
 
 /* Visits the type and the device of an object. */
 int vkpy_traverse(PyObject *object, visitproc visit, void *arg);
-/* Called first and last in every dealloc. `free` also drops the instance's reference to its type. */
+/* Called first and last in every dealloc. `free` also drops the instance's reference to its
+ * type. */
 void vkpy_dealloc_begin(PyObject *self);
 void vkpy_dealloc_free(PyObject *self);
 
@@ -177,8 +179,8 @@ int vkpy_raise_initialised(const char *type);
 /* Returns the argument without a new reference if it is a live object of that type; else raises
  * TypeError or InvalidCallError, and returns NULL. */
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
-/* Returns the object in the cell of that kind ("vks_fence **"), which then is empty; else raises, and
- * returns NULL. */
+/* Returns the object in the cell of that kind ("vks_fence **"), which then is empty; else raises,
+ * and returns NULL. */
 void *vkpy_take(PyObject *cell, const char *kind);
 /* The same of an object of a device, of which *owner gets a reference. */
 void *vkpy_take_of(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner);
@@ -201,7 +203,8 @@ PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
 /* record.c: raises ClosedError if close() ran; arguments may have run any Python code. */
 bool vkpy_recording_is_open(const vkpy_recording *self);
 
-/* surface.c: drops the memory of destroyed CPU surfaces that no work uses any more, or all of it. */
+/* surface.c: drops the memory of destroyed CPU surfaces that no work uses any more, or all of
+ * it. */
 void vkpy_pixels_reap(vkpy_device *device, bool all);
 
 /* Keeps `objects` until the held `submission` is no longer held. Takes over the tuple; NULL: its
@@ -216,9 +219,9 @@ int vkpy_held_arguments_traverse(const vkpy_device *device, visitproc visit, voi
 
 /* ---- calls into the core --------------------------------------------------------------------------------------- */
 
-/* The value of a call that does not sleep, which keeps the GIL. If the queue lock is a Python callable,
- * the GIL is released: the lock's holder may wait for the GIL, and a thread that waits for that
- * holder may hold any lock of the core. */
+/* The value of a call that does not sleep, which keeps the GIL. If the queue lock is a Python
+ * callable, the GIL is released: the lock's holder may wait for the GIL, and a thread that waits
+ * for that holder may hold any lock of the core. */
 #define VKPY_SHORT(owner, call)                                                                                        \
     __extension__({                                                                                                    \
         PyThreadState *vkpy_thread = vkpy_let_holder_run(owner);                                                       \
@@ -252,7 +255,8 @@ static inline PyThreadState *vkpy_let_holder_run(const vkpy_device *owner)
         vkpy_status;                                                                                                   \
     })
 
-/* The status of `poll`, a short call, or that of `wait`, a call with `deadline`, if it must sleep. */
+/* The status of `poll`, a short call, or that of `wait`, a call with `deadline`, if it must
+ * sleep. */
 #define VKPY_POLL_THEN_WAIT(owner, timeout, poll, wait)                                                                \
     __extension__({                                                                                                    \
         vks_status vkpy_polled = VKPY_SHORT(owner, poll);                                                              \
@@ -340,11 +344,11 @@ static inline bool vkpy_bind(vkpy_signature *signature, PyObject *const *argumen
     if (!vkpy_bind(&signature, arguments, count, keywords, values))                                                    \
     return NULL
 
-/* Reads a Python int (any object with __index__) in [least, most]; else TypeError, or ValueError with
- * name, value, range and `hint`. `most` is UINT64_MAX or VKS_MAX_FENCE_VALUE. */
+/* Reads a Python int (any object with __index__) in [least, most]; else TypeError, or ValueError
+ * with name, value, range and `hint`. `most` is UINT64_MAX or VKS_MAX_FENCE_VALUE. */
 bool vkpy_u64_slow(PyObject *object, const char *name, unsigned least, uint64_t most, const char *hint, uint64_t *out);
-/* Reads an exact float, or an exact int that fits; false without an exception: it is something else, or
- * NULL. Runs no Python code. */
+/* Reads an exact float, or an exact int that fits; false without an exception: it is something
+ * else, or NULL. Runs no Python code. */
 bool vkpy_quick_double(PyObject *object, double *out);
 
 static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out)

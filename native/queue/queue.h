@@ -8,8 +8,9 @@
 
 #define VKS_MIN_SPIN_NS 50000
 
-/* `lock` serializes the threads that share the end (Q17). A producer holds it while it waits for the
- * GPU; a consumer does not hold it while it waits for a pair. The page's words order the two ends. */
+/* `lock` serializes the threads that share the end (Q17). A producer holds it while it waits for
+ * the GPU; a consumer does not hold it while it waits for a pair. The page's words order the two
+ * ends. */
 struct vks_queue {
     vks_child child;
     vks_device *device;
@@ -28,8 +29,8 @@ struct vks_queue {
 };
 
 vks_status vks_queue_check(const vks_queue *queue);
-/* begin takes the lock; VKS_TIMEOUT: it is taken, and the caller must not sleep. finish drops it and
- * returns `status`. */
+/* begin takes the lock; VKS_TIMEOUT: it is taken, and the caller must not sleep. finish drops it
+ * and returns `status`. */
 vks_status vks_queue_begin(vks_queue *queue, bool may_sleep);
 vks_status vks_queue_finish(vks_queue *queue, vks_status status);
 /* Returns the state of the other end, and watches its process for death from now on. */

@@ -50,8 +50,8 @@ typedef struct vks_drawable_info {
 vks_status vks_drawable_create(const vks_drawable_info *info, vks_drawable **out);
 void vks_drawable_ref(vks_drawable *drawable);
 void vks_drawable_unref(vks_drawable *drawable);
-/* Call before the image is destroyed, when no work uses it and no thread records with it: from now on
- * vks_recorder_record() refuses it. Idempotent; one thread at a time. */
+/* Call before the image is destroyed, when no work uses it and no thread records with it: from now
+ * on vks_recorder_record() refuses it. Idempotent; one thread at a time. */
 void vks_drawable_close(vks_drawable *drawable);
 const vks_drawable_info *vks_drawable_get_info(const vks_drawable *drawable);
 
@@ -81,7 +81,8 @@ size_t vks_recording_length(const vks_recording *recording);
 const vks_use *vks_recording_uses(const vks_recording *recording, size_t *n_uses);
 
 /* Each appends one command, or none if it has no area. VKS_BAD_VALUE: an argument is outside its
- * range, and the text says which; VKS_NO_MEMORY. A refused command leaves the commands as they were. */
+ * range, and the text says which; VKS_NO_MEMORY. A refused command leaves the commands as they
+ * were. */
 vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const float colour[4]);
 vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const float colour[4]);
 vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
@@ -98,8 +99,8 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
                                         size_t count, uint32_t floats, vks_operand texture, bool linear);
 
 /* Appends the commands of `from` to `to` that write to a use of `from` with keep[use]; a use as a
- * source becomes sources[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not `n_uses`
- * uses. */
+ * source becomes sources[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not
+ * `n_uses` uses. */
 vks_status vks_recording_append(vks_recording *to, const vks_recording *from, size_t n_uses, const bool *keep,
                                 const vks_operand *sources);
 
@@ -136,8 +137,8 @@ typedef struct vks_recorder_info {
     bool has_names; /* VK_EXT_debug_utils is enabled */
 } vks_recorder_info;
 
-/* Makes no Vulkan object before the first vks_recorder_record(). VKS_UNSUPPORTED: the driver lacks a
- * function. */
+/* Makes no Vulkan object before the first vks_recorder_record(). VKS_UNSUPPORTED: the driver lacks
+ * a function. */
 vks_status vks_recorder_create(const vks_recorder_info *info, vks_recorder **out);
 void vks_recorder_ref(vks_recorder *recorder);
 void vks_recorder_unref(vks_recorder *recorder); /* frees memory; calls no driver */
@@ -174,8 +175,8 @@ bool vks_recorder_has_unused(vks_recorder *recorder);
  * copies. */
 uint64_t vks_recorded_graphics(const vks_recorded *recorded);
 uint64_t vks_recorded_transfer(const vks_recorded *recorded);
-/* Gives it back to its recorder: its last use has run. The argument of vks_commands_create_vulkan(),
- * with the vks_recorded as `user`. */
+/* Gives it back to its recorder: its last use has run. The argument of
+ * vks_commands_create_vulkan(), with the vks_recorded as `user`. */
 void vks_recorded_retire(void *recorded);
 
 typedef struct vks_recorder_statistics {

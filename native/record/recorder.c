@@ -6,8 +6,8 @@
 
 #define SETS_A_POOL 64u
 #define LEAST_VERTICES (64u * 1024) /* bytes of a vertex buffer */
-/* Kept for later lists: vertex buffers of so many bytes together, and so many command buffers, or as
- * many as are in use. */
+/* Kept for later lists: vertex buffers of so many bytes together, and so many command buffers, or
+ * as many as are in use. */
 #define MOST_BYTES (UINT64_C(16) * 1024 * 1024)
 #define MOST_UNUSED 32u
 
@@ -223,7 +223,8 @@ static vks_status need_set(vks_recorder *r, vks_drawable *drawable, unsigned whi
     return VKS_OK;
 }
 
-/* One thread at a time. A set that another thread gives it afterwards is taken with the last reference. */
+/* One thread at a time. A set that another thread gives it afterwards is taken with the last
+ * reference. */
 void vks_recorder_take_sets(vks_drawable *drawable)
 {
     vks_recorder *r = atomic_load(&drawable->recorder);

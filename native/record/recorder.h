@@ -80,7 +80,8 @@ struct vks_recorded {
 };
 
 /* vulkan_commands.c */
-/* VKS_OK, or the problem that keeps the list from being recorded. Takes no sets and calls no driver. */
+/* VKS_OK, or the problem that keeps the list from being recorded. Takes no sets and calls no
+ * driver. */
 vks_status vks_vulkan_check(const vks_recorder *recorder, const vks_recording *recording, vks_record_problem *problem);
 /* Fills the command buffer. Everything that can fail was made before. */
 void vks_vulkan_write(const vks_recorder *recorder, const vks_recording *recording, VkCommandBuffer commands,

@@ -65,7 +65,8 @@ struct vks_drawable {
     _Atomic uint32_t references;
     _Atomic bool closed;
     vks_drawable_info info;
-    /* A reference: the owner of the sets; NULL: there are none. Written under the recorder's lock. */
+    /* A reference: the owner of the sets; NULL: there are none. Written under the recorder's
+     * lock. */
     _Atomic(vks_recorder *) recorder;
     uint64_t sets[VKS_SETS]; /* guarded by the recorder's lock */
 };

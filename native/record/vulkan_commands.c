@@ -1,9 +1,10 @@
 /* vulkan_commands.c: the commands of a recording as Vulkan calls.
  *
  * Draws on one target in a row share a rendering scope: rasterization order keeps their order
- * (Vulkan 1.3, 24.2), and nothing in the scope reads what it writes. All other commands come after a
- * barrier over everything (vkshare/backends/vulkan/barriers.py says why that one). The first barrier
- * also orders the list behind earlier submissions, so one list can be submitted again and again.
+ * (Vulkan 1.3, 24.2), and nothing in the scope reads what it writes. All other commands come after
+ * a barrier over everything (vkshare/backends/vulkan/barriers.py says why that one). The first
+ * barrier also orders the list behind earlier submissions, so one list can be submitted again and
+ * again.
  */
 #include <string.h>
 
@@ -334,7 +335,8 @@ static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t tar
     return kind != VKS_COMMAND_CLEAR && kind != VKS_COMMAND_COPY;
 }
 
-/* As the start of the draws that follow; where none do, alone, which is cheaper than a rendering scope. */
+/* As the start of the draws that follow; where none do, alone, which is cheaper than a rendering
+ * scope. */
 static void write_clear(writer *w, size_t i)
 {
     const vks_command *c = &w->recording->commands[i];

@@ -1,11 +1,11 @@
 /* scheduler.h: operations that are held until their waits are certain to end
- * (docs/spec/protocol.md, "Held submissions"), and the batches that they become. Internal. Caller of
- * every function holds device->lock, unless its comment says otherwise.
+ * (docs/spec/protocol.md, "Held submissions"), and the batches that they become. Internal. Caller
+ * of every function holds device->lock, unless its comment says otherwise.
  *
- * An operation (vks_work) consists of accesses: each is one fence or surface, and what the operation
- * does with it. The scheduler knows an access by its class alone, and asks it, in this order: may
- * the operation run (ready), what does it need (prepare), what goes into the batch (before, after);
- * then it reports the end (submitted, refused or failed).
+ * An operation (vks_work) consists of accesses: each is one fence or surface, and what the
+ * operation does with it. The scheduler knows an access by its class alone, and asks it, in this
+ * order: may the operation run (ready), what does it need (prepare), what goes into the batch
+ * (before, after); then it reports the end (submitted, refused or failed).
  */
 #ifndef VKS_SCHEDULER_H
 #define VKS_SCHEDULER_H
@@ -148,21 +148,23 @@ typedef struct vks_watch_list vks_watch_list;
 
 /* A member may be NULL: then the access has nothing to do there, and is ready. */
 struct vks_access_class {
-    /* Returns whether the operation may run now, for all that concerns the object. On VKS_FAIL, *why is the reason why
-     * it never may. */
+    /* Returns whether the operation may run now, for all that concerns the object. On VKS_FAIL,
+     * *why is the reason why it never may. */
     vks_readiness (*ready)(vks_access *access, const vks_work *work, vks_status *why);
-    /* Adds the words of shared pages whose change can make it ready. Called before ready(), so that a change in between
-     * fires the watcher at once. */
+    /* Adds the words of shared pages whose change can make it ready. Called before ready(), so that
+     * a change in between fires the watcher at once. */
     void (*watch)(const vks_access *access, vks_watch_list *list);
     bool (*is_watched)(const vks_access *access); /* watch() adds a word */
     unsigned (*queue_needs)(const vks_access *access);
-    /* Does what may fail, and what other parties must see before the work can run. On a failure it has no effect. */
+    /* Does what may fail, and what other parties must see before the work can run. On a failure it
+     * has no effect. */
     vks_status (*prepare)(vks_access *access, const vks_work *work);
     void (*refused)(vks_access *access);                                              /* undoes prepare() */
     void (*before)(vks_access *access, const vks_work *work, vks_batch_draft *draft); /* before the commands */
     void (*after)(const vks_access *access, const vks_work *work, vks_batch_draft *draft);
     void (*submitted)(vks_access *access, const vks_work *work, uint64_t serial); /* the driver has the batch */
-    /* The operation failed while it was held, and is no longer held. It may fail other operations. */
+    /* The operation failed while it was held, and is no longer held. It may fail other
+     * operations. */
     void (*failed)(const vks_access *access, const vks_work *work, vks_status why);
     void (*held)(const vks_access *access, int by); /* 1: the operation is held from now on; -1: no longer */
     uint64_t (*id)(const vks_access *access);       /* of the object's page, for traces */
@@ -174,17 +176,17 @@ struct vks_access_class {
 /* ---- work.c ---- */
 
 vks_readiness vks_work_ready(const vks_work *work, vks_status *why);
-/* Holds a copy of a draft, unless it can run at once; *out is a reference of it (out NULL: none). VKS_OS_ERROR: no
- * thread could be started to watch for other parties. */
+/* Holds a copy of a draft, unless it can run at once; *out is a reference of it (out NULL: none).
+ * VKS_OS_ERROR: no thread could be started to watch for other parties. */
 vks_status vks_work_hold_copy(const vks_work *draft, vks_work **out);
 /* Submits a draft if it is ready, else holds a copy: *held is a reference of it, or NULL. `behind`:
- * held operations come first. VKS_TIMEOUT: it is not ready, and not `may_hold`. Another error than the
- * driver's: the reason why it never can run. */
+ * held operations come first. VKS_TIMEOUT: it is not ready, and not `may_hold`. Another error than
+ * the driver's: the reason why it never can run. */
 vks_status vks_work_submit_or_hold(vks_work *draft, bool behind, bool may_hold, vks_work **held);
 /* Fails a held operation: breaks the chains of its surfaces and fences. */
 void vks_work_fail(vks_work *work, vks_status why);
-/* Finishes a held operation that was submitted or granted. Returns whether earlier held operations may
- * have waited for it. */
+/* Finishes a held operation that was submitted or granted. Returns whether earlier held operations
+ * may have waited for it. */
 bool vks_work_complete(vks_work *work);
 vks_status vks_work_add_event(vks_work *work, vks_event_queue *event_queue, uint64_t token);
 

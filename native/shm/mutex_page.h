@@ -25,7 +25,8 @@ static inline uint64_t vks_word(uint64_t epoch, uint32_t slot, uint32_t state)
     return epoch << 12 | (uint64_t)slot << 4 | state;
 }
 
-/* One party's slot in a page. This struct is process memory; threads that share a handle share it. */
+/* One party's slot in a page. This struct is process memory; threads that share a handle share
+ * it. */
 typedef struct vks_mutex_handle {
     vks_mutex_page *page;
     uint32_t slot;

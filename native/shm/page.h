@@ -1,5 +1,5 @@
-/* page.h: the layout of the shared pages (docs/spec/protocol.md, "Pages"). Every field that another process may
- * write is atomic.
+/* page.h: the layout of the shared pages (docs/spec/protocol.md, "Pages"). Every field that another
+ * process may write is atomic.
  *
  * A layout change must raise VKS_LAYOUT_VERSION. The static asserts in page.c pin the offsets.
  */

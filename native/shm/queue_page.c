@@ -234,7 +234,8 @@ static vks_status counters(const vks_queue_ring *ring, uint64_t *taken, uint64_t
     *taken = atomic_load_explicit(&ring->page->taken, memory_order_acquire);
     *committed = atomic_load_explicit(&ring->page->committed, memory_order_acquire);
     *written = atomic_load_explicit(&ring->page->written, memory_order_acquire);
-    /* The consumer continues meanwhile, so a value that was read first may be behind, never ahead. */
+    /* The consumer continues meanwhile, so a value that was read first may be behind, never
+     * ahead. */
     if (*committed - *taken > ring->capacity || *written - *committed > ring->capacity)
         return bad_ring(*taken, *committed, *written);
     return VKS_OK;

@@ -25,7 +25,8 @@ vks_status vks_submission_check(const vks_device *device, const vks_submission *
     return VKS_OK;
 }
 
-/* VKS_OK and the serial once submitted; VKS_TIMEOUT while held; else the reason why it never ran. */
+/* VKS_OK and the serial once submitted; VKS_TIMEOUT while held; else the reason why it never
+ * ran. */
 static vks_status find_serial(const vks_submission *submission, uint64_t *serial)
 {
     vks_status status = submission->op ? vks_work_status(submission->op) : VKS_OK;

@@ -1,4 +1,5 @@
-/* access.c: what operations do with surfaces: the batches that use one, and that end an ownership. */
+/* access.c: what operations do with surfaces: the batches that use one, and that end an
+ * ownership. */
 #include "surface/surface.h"
 
 /* A pending access gets its wait point with the grant. */

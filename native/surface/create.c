@@ -1,4 +1,5 @@
-/* create.c: a surface's handle: new, opened from another party's page, or an alias of another handle. */
+/* create.c: a surface's handle: new, opened from another party's page, or an alias of another
+ * handle. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-/* hold.c: acquires and releases that wait in the scheduler: of mode="gpu", granted when the page is free. */
+/* hold.c: acquires and releases that wait in the scheduler: of mode="gpu", granted when the page is
+ * free. */
 #include "surface/surface.h"
 #include "surface/trace_points.h"
 

@@ -200,8 +200,8 @@ static void attach_fds(struct msghdr *header, const int *fds, size_t n_fds)
     memcpy(CMSG_DATA(control), fds, n_fds * sizeof *fds);
 }
 
-/* Sends the rest of the message, with the fds on its first byte. *sent counts bytes. No event reports
- * when fewer fds of this user are in flight (unix(7)), so that is polled. */
+/* Sends the rest of the message, with the fds on its first byte. *sent counts bytes. No event
+ * reports when fewer fds of this user are in flight (unix(7)), so that is polled. */
 static vks_status send_some(int sock, uint64_t deadline, const vks_message *out, size_t *sent)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(VKS_MOST_FDS * sizeof(int))] = {0};

@@ -1,5 +1,6 @@
 /* message.h: one message with a descriptor and its fds: its bytes, and a Unix socket that carries
- * it. Internal. Python has sockets of its own (vkshare/ipc/transport.py) and the bytes from here. */
+ * it. Internal. Python has sockets of its own (vkshare/ipc/transport.py) and the bytes from
+ * here. */
 #ifndef VKS_MESSAGE_H
 #define VKS_MESSAGE_H
 
@@ -36,8 +37,8 @@ void vks_descriptor_name(const char *text, char name[VKS_NAME_SIZE]);
 /* Checks magic, versions, kind and size in the first bytes of a message. *whole is its size.
  * VKS_BAD_PAGE. */
 vks_status vks_message_check_header(const vks_message_form *form, const void *data, size_t size, uint32_t *whole);
-/* Checks all of a message of an untrusted peer, before anything is mapped (X13, X15, X16). Bytes and
- * fds stay the caller's. VKS_BAD_PAGE. */
+/* Checks all of a message of an untrusted peer, before anything is mapped (X13, X15, X16). Bytes
+ * and fds stay the caller's. VKS_BAD_PAGE. */
 vks_status vks_message_check(const vks_message_form *form, const void *data, size_t size, const int *fds, size_t n_fds);
 /* Checks the memory of a surface of the CPU backend (X16): it has the size of the rows, in whole
  * pages. Rows are tight or padded. VKS_BAD_PAGE. */

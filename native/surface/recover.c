@@ -93,9 +93,9 @@ static vks_status wait_for_external(vks_surface *surface, uint64_t deadline)
 /* Waits for the work that a dead owner's queue already has. It still runs and its signal still
  * comes, although no wait counts on it (K7), and would lower a higher value that this process
  * signalled before. The owner may have died before it could publish that its queue has the signal,
- * or before its queue had it. If that queue waits for a value that never comes, device/completions.h
- * ends the wait. The second that this may take begins with the first recover() that finds the value:
- * many recover() calls with short timeouts get as far as one long call. */
+ * or before its queue had it. If that queue waits for a value that never comes,
+ * device/completions.h ends the wait. The second that this may take begins with the first recover()
+ * that finds the value: many recover() calls with short timeouts get as far as one long call. */
 static vks_status wait_for_dead_owner(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;

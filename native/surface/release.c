@@ -1,4 +1,5 @@
-/* release.c: from an ownership to a free page with a key, and the value that the next owner waits for. */
+/* release.c: from an ownership to a free page with a key, and the value that the next owner waits
+ * for. */
 #include "surface/surface.h"
 #include "surface/trace_points.h"
 
@@ -32,8 +33,8 @@ static void record_pattern(vks_surface *surface)
     surface->submissions = 0;
 }
 
-/* Returns whether the release's value was already submitted (access.c, engine.c), with nothing after
- * it. */
+/* Returns whether the release's value was already submitted (access.c, engine.c), with nothing
+ * after it. */
 static bool is_value_submitted(const vks_surface *surface)
 {
     return surface->last_value && surface->acquire_submitted < surface->ownership.id && !surface->held;

@@ -31,7 +31,8 @@ struct vks_surface {
     /* Fields of an original handle, guarded by device->lock: */
     uint32_t semaphore_users; /* open handles that use its semaphore, itself included */
     bool is_shared;           /* other processes may have it open: it was exported, or opened from a descriptor */
-    /* This device's queue family owns the image (it was not released to VK_QUEUE_FAMILY_EXTERNAL). */
+    /* This device's queue family owns the image (it was not released to
+     * VK_QUEUE_FAMILY_EXTERNAL). */
     bool owned_by_queue;
     bool layout_unknown;  /* raw command buffers used the image, so its layout is unknown */
     uint64_t exported_at; /* serial of the batch in which an export released it */
@@ -103,7 +104,8 @@ vks_status vks_surface_check(const vks_surface *surface); /* VKS_FORKED, VKS_CLO
 /* Returns the error for a surface that this handle does not own: it may have been closed or lost
  * since the call began. */
 vks_status vks_surface_not_owned(const vks_surface *surface);
-/* Drops this handle's use of the semaphore; the last user destroys it. Caller holds device->lock. */
+/* Drops this handle's use of the semaphore; the last user destroys it. Caller holds
+ * device->lock. */
 void vks_surface_drop_semaphore(vks_surface *surface);
 void vks_surface_ref_object(void *surface);
 void vks_surface_unref_object(void *surface);
@@ -121,9 +123,11 @@ bool vks_wait_point_is_complete(const vks_surface *surface, const vks_wait_point
  * vks_wait_point_is_complete(), because a completed value is no longer announced. */
 bool vks_wait_point_is_alive(const vks_surface *surface, const vks_wait_point *wait_point);
 /* The signaller is a handle of this device and the driver has its work, so the order of the queue
- * is enough. Work of an external API in the handle's name runs in another queue and does not count. */
+ * is enough. Work of an external API in the handle's name runs in another queue and does not
+ * count. */
 bool vks_wait_point_is_ordered(const vks_device *device, const vks_surface *surface, const vks_wait_point *wait_point);
-/* `queue`: the device whose queue is to wait, and which orders its own work; NULL: another queue. */
+/* `queue`: the device whose queue is to wait, and which orders its own work; NULL: another
+ * queue. */
 vks_readiness vks_wait_point_ready(const vks_device *queue, const vks_surface *surface,
                                    const vks_wait_point *wait_point, vks_status *why);
 /* Returns whether the device's queue can start work in the surface's current ownership. */
@@ -211,7 +215,8 @@ bool vks_surface_is_owned_or_pending(const vks_surface *surface); /* or an acqui
 vks_status vks_surface_refuse_presentable(const vks_surface *surface);
 /* Refuses surfaces whose ownership a queue or a swapchain controls. */
 vks_status vks_surface_refuse_managed(const vks_surface *surface);
-/* Turns a new surface into a swapchain's image. `presentable` is NULL where no driver presents it. */
+/* Turns a new surface into a swapchain's image. `presentable` is NULL where no driver presents
+ * it. */
 vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable);
 /* A swapchain's image is always owned. Its handle can use it only between acquire and present. */
 static inline void vks_surface_set_accessible(vks_surface *surface, bool accessible)
@@ -220,8 +225,8 @@ static inline void vks_surface_set_accessible(vks_surface *surface, bool accessi
 }
 /* Watches the page's parties for death; then the state of the surface. A vks_mutex_watch. */
 vks_status vks_surface_watch(void *surface);
-/* Tries once under the lock, and briefly spins. `epoch`: for a queue, the epoch that the pair names;
- * else NULL. */
+/* Tries once under the lock, and briefly spins. `epoch`: for a queue, the epoch that the pair
+ * names; else NULL. */
 vks_status vks_surface_try(vks_surface *surface, uint64_t key, const uint64_t *epoch);
 
 /* ---- release.c ---- */

@@ -1,4 +1,5 @@
-/* values.c: the values of a surface's timeline that this handle signals: announced, submitted, complete. */
+/* values.c: the values of a surface's timeline that this handle signals: announced, submitted,
+ * complete. */
 #include "surface/surface.h"
 
 /* The slot holds the first of several pending values, because a waiter must know whether a lower

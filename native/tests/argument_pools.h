@@ -1,5 +1,6 @@
-/* argument_pools.h: the arguments that test_arguments.c draws (C8): pools of live and closed objects of
- * several devices, edge values, files of many kinds and structures with random fields. */
+/* argument_pools.h: the arguments that test_arguments.c draws (C8): pools of live and closed
+ * objects of several devices, edge values, files of many kinds and structures with random
+ * fields. */
 #ifndef VKS_ARGUMENT_POOLS_H
 #define VKS_ARGUMENT_POOLS_H
 
@@ -79,7 +80,8 @@ void argument_no_submissions(void); /* destroys those that are kept */
 void argument_no_descriptors(void);
 
 /* After vks_surface_sync() or vks_swapchain_take_semaphores(), an engine submits the signal that it
- * was given. The first needs a surface of the stub driver; argument_of_stub() returns it or NULL. */
+ * was given. The first needs a surface of the stub driver; argument_of_stub() returns it or
+ * NULL. */
 vks_surface *argument_of_stub(vks_surface *surface);
 void argument_submit(vks_surface *surface, vks_semaphore_point wait, vks_semaphore_point signal);
 vks_semaphore_point argument_point(const VkSemaphoreSubmitInfo *info);

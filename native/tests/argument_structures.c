@@ -1,4 +1,5 @@
-/* argument_structures.c: structures with random fields, and the descriptors that were exported or received. */
+/* argument_structures.c: structures with random fields, and the descriptors that were exported or
+ * received. */
 #include <string.h>
 
 #include "argument_pools.h"

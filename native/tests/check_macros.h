@@ -1,5 +1,5 @@
-/* check_macros.h: a minimal C test harness. A test is a function whose name is a sentence. CHECK reports
- * the failed expectation and its location. */
+/* check_macros.h: a minimal C test harness. A test is a function whose name is a sentence. CHECK
+ * reports the failed expectation and its location. */
 #ifndef VKS_CHECK_MACROS_H
 #define VKS_CHECK_MACROS_H
 

@@ -1,4 +1,5 @@
-/* external_parties.h: shared parts of the tests of external APIs: the parties, their turns, and waiting. */
+/* external_parties.h: shared parts of the tests of external APIs: the parties, their turns, and
+ * waiting. */
 #ifndef VKS_EXTERNAL_PARTIES_H
 #define VKS_EXTERNAL_PARTIES_H
 

@@ -1,5 +1,6 @@
-/* failing_memory.h: allocations of this program's own code that fail on command. Include it in one file of a test. The
- * three functions are hidden in the program (-fvisibility=hidden): shared libraries keep the C library's. */
+/* failing_memory.h: allocations of this program's own code that fail on command. Include it in one
+ * file of a test. The three functions are hidden in the program (-fvisibility=hidden): shared
+ * libraries keep the C library's. */
 #ifndef VKS_FAILING_MEMORY_H
 #define VKS_FAILING_MEMORY_H
 

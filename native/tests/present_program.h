@@ -1,5 +1,5 @@
-/* present_program.h: a program that draws and presents with the stub driver, for the tests of the swapchain: the
- * device, the swapchain, and a surface and commands for each image. */
+/* present_program.h: a program that draws and presents with the stub driver, for the tests of the
+ * swapchain: the device, the swapchain, and a surface and commands for each image. */
 #ifndef VKS_PRESENT_PROGRAM_H
 #define VKS_PRESENT_PROGRAM_H
 

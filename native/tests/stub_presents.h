@@ -1,13 +1,14 @@
-/* stub_presents.h: a stub Vulkan driver with a presentation engine, without a GPU or a window. The engine takes
- * presents in order and late, as the test or a seed chooses, and detects invalid use (Vulkan 34 and 7.4): a semaphore,
- * fence or swapchain that is reused or destroyed while the engine still uses it, and calls that overlap. One device at
- * a time; thread-safe. */
+/* stub_presents.h: a stub Vulkan driver with a presentation engine, without a GPU or a window. The
+ * engine takes presents in order and late, as the test or a seed chooses, and detects invalid use
+ * (Vulkan 34 and 7.4): a semaphore, fence or swapchain that is reused or destroyed while the engine
+ * still uses it, and calls that overlap. One device at a time; thread-safe. */
 #ifndef VKS_STUB_PRESENTS_H
 #define VKS_STUB_PRESENTS_H
 
 #include "vkshare.h"
 
-/* When the queue and the engine advance. While the application waits inside the driver, they always do. */
+/* When the queue and the engine advance. While the application waits inside the driver, they always
+ * do. */
 typedef enum presents_pace {
     PRESENTS_EAGER, /* at once */
     PRESENTS_LAZY,  /* not before the application waits, or presents_step() */
@@ -31,8 +32,8 @@ void *presents_get_capabilities(void);                  /* PFN_vkGetPhysicalDevi
 
 /* ---- failures ---- */
 
-/* The n-th such call from now on (1 is the next), without "vk", and the `times` - 1 after it, answer `code` (a
- * VkResult). DEVICE_LOST and SURFACE_LOST stay; n 0: none fails. */
+/* The n-th such call from now on (1 is the next), without "vk", and the `times` - 1 after it,
+ * answer `code` (a VkResult). DEVICE_LOST and SURFACE_LOST stay; n 0: none fails. */
 void presents_fail(const char *call, int code, uint32_t n, uint32_t times);
 uint32_t presents_failures(void); /* calls that were made to fail since then */
 uint32_t presents_calls(const char *call);

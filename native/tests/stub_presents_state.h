@@ -171,7 +171,8 @@ uint32_t stub_below(uint32_t n); /* at random */
 /* Caller holds stub.lock: */
 bool stub_step(void);
 void stub_advance(void); /* one call's steps, by the pace */
-/* One step while the application waits; false: no further event happens by itself before `limit`. */
+/* One step while the application waits; false: no further event happens by itself before
+ * `limit`. */
 bool stub_wait(uint64_t limit);
 void stub_lose(void); /* the device: nothing is pending any more */
 void stub_expect_signal(uint32_t index);
@@ -181,7 +182,8 @@ void stub_drop_presents(uint32_t swapchain);
 /* ---- stub_presents_calls.c, stub_presents_wsi.c ---- */
 PFN_vkVoidFunction stub_presents_get(VkDevice device, const char *name);
 PFN_vkVoidFunction stub_presents_get_wsi(const char *name);
-/* Called around every call: begin takes the lock and returns the failure to inject; end releases the lock. */
+/* Called around every call: begin takes the lock and returns the failure to inject; end releases
+ * the lock. */
 VkResult stub_begin(stub_call call);
 VkResult stub_end(VkResult code);
 /* Vulkan's external synchronisation: no other thread is inside. */

@@ -137,8 +137,8 @@ static VkResult GetSwapchainImagesKHR(VkDevice device, VkSwapchainKHR handle, ui
 
 /* ---- acquire ---- */
 
-/* Any image without the application, except the one presented last; UINT32_MAX: none. It may be in use still: then the
- * signal comes late. */
+/* Any image without the application, except the one presented last; UINT32_MAX: none. It may be in
+ * use still: then the signal comes late. */
 static uint32_t choose_image(const swapchain *chain)
 {
     uint32_t first = stub.pace >= PRESENTS_RANDOM ? stub_below(chain->n) : chain->newest + 1;

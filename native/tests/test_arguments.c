@@ -1,5 +1,6 @@
-/* Each public function with NULL, closed, foreign and garbage arguments: it refuses them, and never crashes,
- * hangs or leaks. VKS_ARGUMENT_CALLS: how many calls; VKS_ARGUMENT_SEED: the first seed. */
+/* Each public function with NULL, closed, foreign and garbage arguments: it refuses them, and never
+ * crashes, hangs or leaks. VKS_ARGUMENT_CALLS: how many calls; VKS_ARGUMENT_SEED: the first
+ * seed. */
 /* rules: C8 */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -69,7 +69,8 @@ static bool is_attending(void *bridge) { return vks_bridge_is_attending(bridge);
 static bool rests(void *bridge) { return !vks_bridge_is_attending(bridge); }
 static bool is_unobserved(void *s) { return observing(s) == 0; }
 
-/* Ticks of the reader's side until one is of the writer's interval; all of them are half an interval apart. */
+/* Ticks of the reader's side until one is of the writer's interval; all of them are half an
+ * interval apart. */
 static bool ticks_at_interval(side *s, vks_interval interval)
 {
     vks_tick last = {0};
@@ -116,7 +117,8 @@ typedef struct child {
 
 enum { PAGE_FD = 100, TICKS_FD }; /* of the child */
 
-/* The child executes the program again, because the sanitizers support no threads in a forked one. */
+/* The child executes the program again, because the sanitizers support no threads in a forked
+ * one. */
 static int be_the_child(void)
 {
     side there = side_of(MS_7);

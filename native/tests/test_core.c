@@ -1,5 +1,5 @@
-/* The core on the CPU backend: devices, fences, surfaces and held submissions, from many threads; run under ASAN and
- * TSAN. */
+/* The core on the CPU backend: devices, fences, surfaces and held submissions, from many threads;
+ * run under ASAN and TSAN. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Displays, dispatchers and observers, with real threads. rules: V3, V4, V5, V6, V8, V10, V12, V13, V17 */
+/* Displays, dispatchers and observers, with real threads. rules: V3, V4, V5, V6, V8, V10, V12, V13,
+ * V17 */
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Command lists as data, and the calls that a driver gets of them: a driver that logs each call, whose
- * n-th call can fail. */
+/* Command lists as data, and the calls that a driver gets of them: a driver that logs each call,
+ * whose n-th call can fail. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>

@@ -141,8 +141,8 @@ static void both_paths_emit_the_same(void)
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
 }
 
-/* A surface counts once for each list that uses it on the fast path, which is why only "exactly one"
- * may be read from the count. */
+/* A surface counts once for each list that uses it on the fast path, which is why only "exactly
+ * one" may be read from the count. */
 static void a_list_that_is_given_twice_runs_twice_on_both_paths(void)
 {
     party p = new_party("device", NULL);

@@ -1,6 +1,6 @@
-/* The swapchain over a driver and a presentation engine that are stubs: frames and resizes, on both policies.
- * test_swapchain_errors.c has what goes wrong; test_swapchain_walk.c fails each call in turn, and does everything in
- * any order. */
+/* The swapchain over a driver and a presentation engine that are stubs: frames and resizes, on both
+ * policies. test_swapchain_errors.c has what goes wrong; test_swapchain_walk.c fails each call in
+ * turn, and does everything in any order. */
 #include "present_program.h"
 
 /* ---- frames ---- */
@@ -179,7 +179,8 @@ static void resizes_keep_few_swapchains_whatever_is_presented_between(void)
         }
 }
 
-/* Retires swapchains until the bound is reached: the engine takes nothing, and none is out of date. */
+/* Retires swapchains until the bound is reached: the engine takes nothing, and none is out of
+ * date. */
 static void fill(app *a, uint32_t limit)
 {
     presents_set_size(a->surface, UINT32_MAX, UINT32_MAX);

@@ -1,5 +1,5 @@
-/* The swapchain over a driver and a presentation engine that are stubs: closing and retargeting in steps, while other
- * threads have the queue or the lock. */
+/* The swapchain over a driver and a presentation engine that are stubs: closing and retargeting in
+ * steps, while other threads have the queue or the lock. */
 #include "surface/surface.h"
 #include "present/swapchain_state.h"
 #include "present_program.h"

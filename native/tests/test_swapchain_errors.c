@@ -1,4 +1,5 @@
-/* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last, and close. */
+/* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last,
+ * and close. */
 #include "queue/queue.h"
 #include "present_program.h"
 

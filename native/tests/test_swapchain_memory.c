@@ -35,7 +35,8 @@ static void a_present_without_memory_leaves_the_frame(void)
     }
 }
 
-/* A frame whose acquire and present have memory for `left` allocations, and no more for the next one. */
+/* A frame whose acquire and present have memory for `left` allocations, and no more for the next
+ * one. */
 static vks_status frame_with_little_memory(app *a, bool is_drawn, uint32_t *left)
 {
     vks_frame frame;
@@ -76,7 +77,8 @@ static void each_allocation_may_fail_once(void)
     }
 }
 
-/* The device's list of semaphores to destroy has room from then on; without memory for it they are leaked. */
+/* The device's list of semaphores to destroy has room from then on; without memory for it they are
+ * leaked. */
 static void destroy_a_semaphore(app *a)
 {
     vks_fence *fence = NULL;

@@ -1,8 +1,9 @@
-/* The swapchain over a driver and a presentation engine that are stubs: swapchains that are replaced while the engine,
- * or another thread, still uses them. */
+/* The swapchain over a driver and a presentation engine that are stubs: swapchains that are
+ * replaced while the engine, or another thread, still uses them. */
 #include "present_program.h"
 
-/* Retires one swapchain, which is the limit, whose presents the engine does not take; another is current. */
+/* Retires one swapchain, which is the limit, whose presents the engine does not take; another is
+ * current. */
 static void reach_the_limit(app *a, choices c, vks_frame *frame)
 {
     c.retired_limit = 1;
@@ -17,7 +18,8 @@ static void reach_the_limit(app *a, choices c, vks_frame *frame)
     CHECK(app_statistics(a).retired == 1, "%d", (int)app_statistics(a).retired);
 }
 
-/* A batch of other work runs, and with it the driver's semaphores that were destroyed before are really gone. */
+/* A batch of other work runs, and with it the driver's semaphores that were destroyed before are
+ * really gone. */
 static void other_work(app *a)
 {
     vks_fence *fence = NULL;

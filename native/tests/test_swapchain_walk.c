@@ -1,5 +1,6 @@
-/* The swapchain over the stub with a presentation engine: each driver call fails in turn; then random
- * calls in any order, by one thread and by several. VKSHARE_SEED and VKSHARE_STEPS choose. */
+/* The swapchain over the stub with a presentation engine: each driver call fails in turn; then
+ * random calls in any order, by one thread and by several. VKSHARE_SEED and VKSHARE_STEPS
+ * choose. */
 #include "present_program.h"
 
 /* ---- the n-th call of each function fails ---- */

@@ -30,7 +30,8 @@ static vks_tick fire(vks_tick_clock *t, uint64_t late)
 
 static uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* Reports `n` hardware ticks of that interval after `time`; returns the last one's time. `delivered` counts. */
+/* Reports `n` hardware ticks of that interval after `time`; returns the last one's time.
+ * `delivered` counts. */
 static uint64_t hardware_ticks(vks_tick_clock *t, uint64_t time, uint64_t interval, int n, int *delivered,
                                vks_tick *last)
 {

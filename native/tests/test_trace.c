@@ -257,7 +257,8 @@ static void a_missing_directory_or_file_is_harmless(void)
     CHECK(trace("1048576", remove_the_file_in_the_middle) == 0 && n_files == 0, "%d files", n_files);
 }
 
-/* Closes all descriptors, also those that it did not open, and opens another file in their place. */
+/* Closes all descriptors, also those that it did not open, and opens another file in their
+ * place. */
 static void close_every_descriptor(void)
 {
     vks_trace_mark(VKS_TRACE_INSTANT, "first", 0, 0, 0);

@@ -1,5 +1,6 @@
-/* The present tracker, rule by rule: events go in, decisions come out. Handles: swapchains from 100 on, semaphores from
- * 1 on, fences from 50 on. test_tracker_walk.c makes random calls in any order. */
+/* The present tracker, rule by rule: events go in, decisions come out. Handles: swapchains from 100
+ * on, semaphores from 1 on, fences from 50 on. test_tracker_walk.c makes random calls in any
+ * order. */
 #include <string.h>
 
 #include "check_macros.h"

@@ -1,6 +1,6 @@
-/* The present tracker against a model of a presentation engine, in a million seeded steps. The engine may use a
- * present's semaphores long after the frame's own work has run. The test fails if the tracker releases a handle too
- * early, twice, or never. */
+/* The present tracker against a model of a presentation engine, in a million seeded steps. The
+ * engine may use a present's semaphores long after the frame's own work has run. The test fails if
+ * the tracker releases a handle too early, twice, or never. */
 #include <string.h>
 
 #include "check_macros.h"
@@ -88,8 +88,8 @@ static bool consume(void)
     return true;
 }
 
-/* A11 assumes that a shared present is complete when its submission has run, and that this runs after all earlier
- * presents. */
+/* A11 assumes that a shared present is complete when its submission has run, and that this runs
+ * after all earlier presents. */
 static bool complete(void)
 {
     if (model.completed == model.submitted || model.needs[model.completed + 1] > model.consumed)

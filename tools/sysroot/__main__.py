@@ -7,8 +7,8 @@
                                           abidw or abidiff
     python3 tools/sysroot --check         prove each driver: an instance with the validation layer, and its devices
 
-Needs Python 3.11 or later, apt and dpkg; no root. VKSHARE_SYSROOT puts it elsewhere, VKSHARE_DEBIAN_MIRROR names a
-Debian mirror.
+Needs Python 3.11 or later, apt and dpkg; no root. VKSHARE_SYSROOT puts it elsewhere,
+VKSHARE_DEBIAN_MIRROR names a Debian mirror.
 """
 
 from __future__ import annotations

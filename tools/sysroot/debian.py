@@ -1,7 +1,8 @@
 """Signed Debian 12 packages for an ordinary user: apt with private state, and dpkg-deb to read what it fetched.
 
-Nothing of the system's package state is read or changed. apt checks every signature against the keys in keys/. The
-mirror is the one that the system's own apt uses where that is a Debian mirror, else VKSHARE_DEBIAN_MIRROR names it.
+Nothing of the system's package state is read or changed. apt checks every signature against the
+keys in keys/. The mirror is the one that the system's own apt uses where that is a Debian mirror,
+else VKSHARE_DEBIAN_MIRROR names it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The folder .cache/sysroot: making it once, and the environment that selects a driver of it.
 
-Two stages, each with a stamp. *Unpacking* depends on the recipe alone. *Linking* depends on where the folder lies and
-on what the system has: the ICD and layer manifests get absolute library paths, and `lacking/` gets a link for each
-library that the system lacks.
+Two stages, each with a stamp. *Unpacking* depends on the recipe alone. *Linking* depends on where
+the folder lies and on what the system has: the ICD and layer manifests get absolute library paths,
+and `lacking/` gets a link for each library that the system lacks.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def main() -> int:
     vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), devices)
     found = 0
     for device in devices:
-        # VkPhysicalDeviceProperties, 824 bytes: five uint32 (apiVersion first, deviceType last), then the name.
+        # VkPhysicalDeviceProperties, 824 bytes: five uint32 (apiVersion first, deviceType last),
+        # then the name.
         properties = ctypes.create_string_buffer(4096)
         vulkan.vkGetPhysicalDeviceProperties(ctypes.c_void_p(device), properties)
         version, _, _, _, kind = struct.unpack_from("5I", properties)

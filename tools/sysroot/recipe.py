@@ -38,7 +38,8 @@ def _opengl(suite: str, *driver: Package) -> tuple[Package, ...]:
 PARTS: dict[str, tuple[Package, ...]] = {
     "lavapipe25": (Package("mesa-vulkan-drivers", _LAVAPIPE, suite="bookworm-backports"),),
     "lavapipe22": (Package("mesa-vulkan-drivers", _LAVAPIPE, suite="bookworm"),),
-    # llvmpipe opens lavapipe's memory where both are of one Mesa: each goes with the lavapipe of its number.
+    # llvmpipe opens lavapipe's memory where both are of one Mesa: each goes with the lavapipe of
+    # its number.
     "opengl25": _opengl(
         "bookworm-backports", Package("mesa-libgallium", ("*/libgallium-*.so",), suite="bookworm-backports")
     ),
@@ -57,7 +58,8 @@ PARTS: dict[str, tuple[Package, ...]] = {
         Package("abigail-tools", ("*/bin/abidw", "*/bin/abidiff")),
     ),
     "loader": _libraries("libvulkan1"),
-    # Dependencies of the drivers, down to but without libc. Only libraries that the system lacks go on LD_LIBRARY_PATH.
+    # Dependencies of the drivers, down to but without libc. Only libraries that the system lacks go
+    # on LD_LIBRARY_PATH.
     "libraries": _libraries(
         "libllvm15", "libz3-4", "libedit2", "libtinfo6", "libffi8", "libxml2", "libicu72", "liblzma5", "libbsd0",
         "libmd0", "libabigail0", "libdw1",

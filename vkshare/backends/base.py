@@ -1,7 +1,8 @@
 """The one interface that both backends keep: what a Device needs of the thing below it.
 
-A backend object belongs to one Device. It makes images, compiles command lists for the C core, and makes staging
-buffers. It knows nothing of ownership, fences or order: that is the C core's (vkshare._native).
+A backend object belongs to one Device. It makes images, compiles command lists for the C core, and
+makes staging buffers. It knows nothing of ownership, fences or order: that is the C core's
+(vkshare._native).
 """
 
 from __future__ import annotations

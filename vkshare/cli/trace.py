@@ -53,8 +53,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Return the command's exit status.
 
-    128 and the signal's number if one killed it; 1: the trace could not be written; 2: wrong arguments; 126 or 127: the
-    command cannot be run.
+    128 and the signal's number if one killed it; 1: the trace could not be written; 2: wrong
+    arguments; 126 or 127: the command cannot be run.
     """
     argv = _command(args)
     if bool(argv) == bool(args.directory):

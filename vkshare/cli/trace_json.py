@@ -1,6 +1,7 @@
 """Chrome's trace format, which Perfetto and chrome://tracing show, after "Trace Event Format" (Google, 2016).
 
-Complete events (X), instants (i), counters (C), flows (s, t, f) and metadata (M); times are microseconds.
+Complete events (X), instants (i), counters (C), flows (s, t, f) and metadata (M); times are
+microseconds.
 """
 
 from __future__ import annotations

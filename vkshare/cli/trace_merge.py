@@ -1,8 +1,9 @@
 """From what processes recorded to one trace: which record is which bar, and which belong together.
 
-A release lets the acquire in that has its surface and epoch, an enqueue goes to the dequeue with its surface and epoch,
-a submission by its number (while it is held) and its serial (from then on) to the driver's call and its completion.
-Events that overlap by design have tracks beside the threads': held operations, and the work of a device's queue.
+A release lets the acquire in that has its surface and epoch, an enqueue goes to the dequeue with
+its surface and epoch, a submission by its number (while it is held) and its serial (from then on)
+to the driver's call and its completion. Events that overlap by design have tracks beside the
+threads': held operations, and the work of a device's queue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-# The public names: type checkers read this file, and vkshare/compositor/__init__.py takes its names from it.
+# The public names: type checkers read this file, and vkshare/compositor/__init__.py takes its names
+# from it.
 from vkshare.compositor.compositor import Compositor as Compositor
 from vkshare.compositor.desktop import Desktop as Desktop
 from vkshare.compositor.desktop import RemoteWindow as RemoteWindow

@@ -266,9 +266,9 @@ class Compositor(FlagClosing):
     def post(self, event: Event) -> None:
         """Adds an input event, as ``Window.poll()`` of the target returns it.
 
-        It is handled before the composite of the next tick (rule V15). A press raises the window under it.
-        The left button drags a window without on_input, and any window while Alt is held. Other events go to
-        the window under the pointer, or to the one pressed last.
+        It is handled before the composite of the next tick (rule V15). A press raises the window
+        under it. The left button drags a window without on_input, and any window while Alt is held.
+        Other events go to the window under the pointer, or to the one pressed last.
         """
         self._lock.check()
         self._inputs.post(event)

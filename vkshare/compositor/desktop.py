@@ -151,8 +151,8 @@ class Desktop(Closing):
     ) -> RemoteWindow:
         """Opens a window that shows a surface's contents each time that it is released with the key `acquire`.
 
-        The compositor copies them and releases the surface with `release`. The surface stays the caller's.
-        Other parameters are as of open_window().
+        The compositor copies them and releases the surface with `release`. The surface stays the
+        caller's. Other parameters are as of open_window().
         """
         arguments.instance("surface", surface, Surface)
         keys = arguments.keys(acquire, release)

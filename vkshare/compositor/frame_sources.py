@@ -1,7 +1,8 @@
 """Sources of a window's frames: a client's pipe, or one surface that client and compositor own in turn.
 
-For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
-whose work is not complete is checked again at the next tick; until then the previous frame stays.
+For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that
+draws them. A frame whose work is not complete is checked again at the next tick; until then the
+previous frame stays.
 
 A frame that a client draws at a tick is due at the next one. If the compositor is late for a tick
 (its thread and all clients wake at the same moment), fast clients have drawn their next frame

@@ -77,8 +77,8 @@ class _Windows(dict[int, _ServedWindow]):
 class Service(FlagClosing):
     """Clients of a RenderServer open windows on compositors: ``RenderServer(device, kinds=service.kinds)``.
 
-    One service is for one server. Close the server first, then the service, then the compositors, which stay the
-    caller's.
+    One service is for one server. Close the server first, then the service, then the compositors,
+    which stay the caller's.
 
     Parameters
     ----------

@@ -75,7 +75,8 @@ def vulkan_requirements() -> Any:
 def choose(adapter: Any = None, backend: str = "auto", *, validation: bool = False) -> Adapter:
     """Return the adapter that the arguments of open() select.
 
-    Where `validation` is wanted, the CPU backend is chosen only if the caller or the environment names it.
+    Where `validation` is wanted, the CPU backend is chosen only if the caller or the environment
+    names it.
 
     Raises
     ------

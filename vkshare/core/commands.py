@@ -24,10 +24,11 @@ Submission = _native.Submission
 class CommandList(_native.Recording, Scoped):
     """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
-    Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green, blue, alpha)
-    floats: linear for -srgb targets, which encode them. Rectangles are (x, y, width, height) in pixels, row 0 on top.
-    Each method checks its arguments and returns the list itself. Owning the surfaces is checked when it is submitted.
-    May be submitted many times, and from any thread, also while it is recorded; record from one thread at a time.
+    Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green,
+    blue, alpha) floats: linear for -srgb targets, which encode them. Rectangles are (x, y, width,
+    height) in pixels, row 0 on top. Each method checks its arguments and returns the list itself.
+    Owning the surfaces is checked when it is submitted. May be submitted many times, and from any
+    thread, also while it is recorded; record from one thread at a time.
 
     All methods raise
         ValueError, TypeError naming the argument (numbers must be finite); DeviceMismatchError for a surface of
@@ -139,7 +140,8 @@ class CommandList(_native.Recording, Scoped):
     ) -> Self:
         """Blends the source over the target: source·opacity + target·(1 - alpha·opacity).
 
-        -srgb targets blend in linear space, others on the stored values; -srgb sources are decoded first.
+        -srgb targets blend in linear space, others on the stored values; -srgb sources are decoded
+        first.
 
         Parameters
         ----------

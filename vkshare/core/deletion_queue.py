@@ -44,7 +44,8 @@ class SharedImage(Generic[T]):
 class MappedMemory:
     """Mapped image memory, as the base object of NumPy arrays: the memory is not freed while an array refers to it.
 
-    An array can outlive the access that it was made for. Reading the array then is a race, never a crash.
+    An array can outlive the access that it was made for. Reading the array then is a race, never a
+    crash.
     """
 
     __slots__ = ("__array_interface__", "__weakref__", "_keep")

@@ -51,8 +51,8 @@ class DeviceStatistics:
 class Device(DeviceLifetime):
     """A rendering context: one order of work on an adapter. Two devices in one process share as two processes do.
 
-    If the driver has a transfer-only queue family, pure copies run on a second queue of that family. The work
-    still runs in the order of the calls.
+    If the driver has a transfer-only queue family, pure copies run on a second queue of that
+    family. The work still runs in the order of the calls.
 
     Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe.
     """
@@ -458,8 +458,8 @@ class Device(DeviceLifetime):
         def submit(self, *commands: Any, waits: Any = (), signals: Any = ()) -> Submission:
             """Runs command lists in order, or holds them until their waits are certain.
 
-            A submission is held while it waits for a value that is not queued yet, so that another process never
-            blocks the queue.
+            A submission is held while it waits for a value that is not queued yet, so that another
+            process never blocks the queue.
 
             Parameters
             ----------

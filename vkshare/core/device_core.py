@@ -110,7 +110,8 @@ def _vulkan_info(
 def _queue_lock(lock_queue: Any = None, unlock_queue: Any = None, lock_user: int = 0) -> tuple[dict[str, Any], object]:
     """Return the lock's fields of vks_vulkan_info, and what they need alive, or None.
 
-    The lock is a pair of Python callables, or of addresses of C functions, which are called with `lock_user`.
+    The lock is a pair of Python callables, or of addresses of C functions, which are called with
+    `lock_user`.
     """
     pair = {"lock_queue": lock_queue, "unlock_queue": unlock_queue}
     missing = [name for name, function in pair.items() if function is None]

@@ -65,10 +65,10 @@ class DeviceLifetime(DeviceCore, Scoped):
     def close(self) -> None:
         """Cancels held work, abandons owned surfaces, waits for submitted work, frees all. Idempotent.
 
-        Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs:
-        then objects that the driver may still use are leaked after some ten seconds. Interrupted (Ctrl-C), or
-        called by a signal handler or finalizer in the middle of another call of this thread on the device, it
-        leaves memory for the next close() to free.
+        Surfaces and fences of the device are closed with it. Takes about a second at most, unless
+        the driver hangs: then objects that the driver may still use are leaked after some ten
+        seconds. Interrupted (Ctrl-C), or called by a signal handler or finalizer in the middle of
+        another call of this thread on the device, it leaves memory for the next close() to free.
 
         Raises
         ------
@@ -81,7 +81,8 @@ class DeviceLifetime(DeviceCore, Scoped):
         if self._is_torn_down:
             return
         with self._lock:  # it guards _surfaces
-            # Held submissions may have the last references: objects that _shutdown() releases must live until closed.
+            # Held submissions may have the last references: objects that _shutdown() releases must
+            # live until closed.
             self._last = list(self._surfaces)
             swapchains = list(self._swapchains)
         if not self._in_active_call():
@@ -135,8 +136,9 @@ class DeviceLifetime(DeviceCore, Scoped):
     def _active_call(self) -> threading.RLock:
         """Return the calling thread's lock, to hold during each use of the backend.
 
-        close() cancels all waits, makes _check() raise, and then takes every thread's lock to wait for active calls.
-        Locks, not a counter: Ctrl-C between an increment and its `try` would leave the counter too high.
+        close() cancels all waits, makes _check() raise, and then takes every thread's lock to wait
+        for active calls. Locks, not a counter: Ctrl-C between an increment and its `try` would
+        leave the counter too high.
         """
         self._check()
         me = threading.get_ident()

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def without_unowned(commands: Any) -> Any:
     """Return a variant of the list: commands that write to unowned surfaces are dropped, and reads of them give zeros.
 
-    Raw command buffers stay as they are. The copies of read() and write(), which have no variant, raise NotOwnerError.
+    Raw command buffers stay as they are. The copies of read() and write(), which have no variant,
+    raise NotOwnerError.
     """
     if not isinstance(commands, _native.CommandList):
         return commands

@@ -39,8 +39,8 @@ class _Event:
 class LoopEventQueue:
     """An event queue that one event loop reads. Only close_soon() may be called off that loop's thread.
 
-    The event queue lives as long as the loop and the device, because a cancelled wait leaves its token in the core. An
-    event queue for each wait would then leave an fd for each cancelled wait.
+    The event queue lives as long as the loop and the device, because a cancelled wait leaves its
+    token in the core. An event queue for each wait would then leave an fd for each cancelled wait.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -24,10 +24,10 @@ class FenceStatistics:
 class Fence(Closable, FenceCore):
     """A counter that only grows: a Vulkan timeline semaphore, or a shared page on the CPU backend.
 
-    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another device's fence) and
-    ``adopt_fence()``. Thread-safe. `value` has completed, `queued_value` will have completed once all submitted
-    work has run. ``signal``, ``wait`` and ``is_done`` come from the C core. Rules X1
-    to X24 (docs/spec/fence.md).
+    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another device's
+    fence) and ``adopt_fence()``. Thread-safe. `value` has completed, `queued_value` will have
+    completed once all submitted work has run. ``signal``, ``wait`` and ``is_done`` come from the C
+    core. Rules X1 to X24 (docs/spec/fence.md).
     """
 
     async def wait_async(self, value: int) -> None:

@@ -1,10 +1,10 @@
 """A surface's memory as other libraries of the CPU take it: DLPack, and the targets of 2D libraries.
 
-Nothing here copies but dlpack(copy=True). A 2D library's target draws into the surface's own memory until the access
-ends. The target keeps the memory alive: using it later is an error or has no guaranteed effect, and never
-crashes. (What a library hands out by address alone, such as cairocffi's get_data() or a skia.Pixmap, is valid
-as long as the target that gave it: with that library it always is.) All functions are thread-safe; a target is
-as much so as its library.
+Nothing here copies but dlpack(copy=True). A 2D library's target draws into the surface's own memory
+until the access ends. The target keeps the memory alive: using it later is an error or has no
+guaranteed effect, and never crashes. (What a library hands out by address alone, such as
+cairocffi's get_data() or a skia.Pixmap, is valid as long as the target that gave it: with that
+library it always is.) All functions are thread-safe; a target is as much so as its library.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def skia(view: View) -> Any:
         raise UnsupportedError(
             f"view.skia() of {surface.format}", f"this Skia does not draw {name}", _hint("skia", surface.format)
         )
-    # Skia only has the address. The canvas holds the surface: as long as either is there, so is the memory.
+    # Skia only has the address. The canvas holds the surface: as long as either is there, so is the
+    # memory.
     weakref.finalize(target, _let_go, memory).atexit = False
     view._at_end(lambda: _shut(package, target))
     return target

@@ -35,8 +35,8 @@ def pipe(
 ) -> tuple[Sender, QueueDescriptor]:
     """Makes a one-way channel for frames from this device to one receiver: a root queue and its clone.
 
-    Up to `count` frames may be sent before the receiver is there. The CPU does not wait for GPU work that only the GPU
-    needs. Errors are those of SurfaceQueue.
+    Up to `count` frames may be sent before the receiver is there. The CPU does not wait for GPU
+    work that only the GPU needs. Errors are those of SurfaceQueue.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ class _PipeEnd(Closable):
     def _owned(self, consumer: Consumer, known: Iterable[Surface]) -> list[Surface]:
         """The surfaces that this end owns, of an interrupted call too.
 
-        Where the other end is on the same device, its surfaces are those of this one: only what is `known` to
-        be this end's counts then.
+        Where the other end is on the same device, its surfaces are those of this one: only what is
+        `known` to be this end's counts then.
         """
         is_alone = self._queues[0]._network.count_ends(self._device) == 2
         return [surface for surface in (consumer.surfaces if is_alone else known) if surface.is_owned]
@@ -147,7 +147,8 @@ class _PipeEnd(Closable):
     def close(self) -> None:
         """Closes this end. The other end gets ClosedError after the last sent frame. Idempotent.
 
-        A sender that is closed before a receiver has opened the descriptor takes the surfaces with it (rule K20).
+        A sender that is closed before a receiver has opened the descriptor takes the surfaces with
+        it (rule K20).
         """
         for queue in self._queues:
             queue.close()
@@ -236,8 +237,8 @@ class Sender(_PipeEnd):
                     if not self._kept:
                         self._dequeue(deadline)
                 except AbandonedError:
-                    # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
-                    # receiver has recovered it already, the next dequeue gives it.
+                    # The receiver died, or lost its device, at work on it. It is drawn anew anyway;
+                    # where another receiver has recovered it already, the next dequeue gives it.
                     self._recover_all(deadline)
         except ClosedError:
             if not self.is_closed:
@@ -284,7 +285,8 @@ class Receiver(_PipeEnd):
     def _recover(self, timeout: float | None) -> None:
         """Returns the surfaces that an earlier receiver left.
 
-        Waits `timeout` seconds for the sender's work on each one. A later call returns the unfinished ones.
+        Waits `timeout` seconds for the sender's work on each one. A later call returns the
+        unfinished ones.
         """
         for surface in recovering(self._left, lambda: timeout):
             self._back.enqueue(surface, wait="gpu")

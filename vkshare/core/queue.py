@@ -1,8 +1,9 @@
 """Surface queues: a fixed set of surfaces that travel from producers to consumers, with metadata.
 
-The model is the surface queue of D3D9Ex and DXGI: a closed network of queues over one set of surfaces (rules Q). A
-surface is in one place at a time: in one queue, or with one device that has dequeued it. Each participating device has
-one handle of each surface, and may enqueue a surface that it has dequeued into any queue of the network.
+The model is the surface queue of D3D9Ex and DXGI: a closed network of queues over one set of
+surfaces (rules Q). A surface is in one place at a time: in one queue, or with one device that has
+dequeued it. Each participating device has one handle of each surface, and may enqueue a surface
+that it has dequeued into any queue of the network.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ FULL, EARLY = 1, 2  # flags: a new queue's page has every surface in it; each en
 class SurfaceQueue(Closable):
     """A queue of surfaces from one producer to one consumer. Thread-safe.
 
-    ``SurfaceQueue(device, ...)`` makes the surfaces, and the root queue, which is full: every surface can be dequeued
-    from it. Further queues of the network are its clones, which start empty. A frame's way with two devices: the
-    renderer dequeues from the root, draws, enqueues into the clone; the viewer dequeues there, looks, enqueues into the
-    root.
+    ``SurfaceQueue(device, ...)`` makes the surfaces, and the root queue, which is full: every
+    surface can be dequeued from it. Further queues of the network are its clones, which start
+    empty. A frame's way with two devices: the renderer dequeues from the root, draws, enqueues into
+    the clone; the viewer dequeues there, looks, enqueues into the root.
 
     Parameters
     ----------

@@ -64,8 +64,9 @@ class _QueueEnd(Closable):
     def recover(self, timeout: float | None = None) -> list[Surface]:
         """Takes the surfaces that dead parties owned; this device owns them afterwards.
 
-        So are those that this device has dequeued and whose work will never run (AbandonedError). Enqueue them, into
-        any queue of the network that this device produces into. Their contents are undefined.
+        So are those that this device has dequeued and whose work will never run (AbandonedError).
+        Enqueue them, into any queue of the network that this device produces into. Their contents
+        are undefined.
 
         Parameters
         ----------
@@ -99,8 +100,8 @@ class _QueueEnd(Closable):
     def close(self) -> None:
         """Closes this end, and wakes the threads that wait at the other one. Idempotent.
 
-        Surfaces that this device has dequeued stay with it. A producer's pending pairs are committed: the consumer's
-        GPU work waits for them.
+        Surfaces that this device has dequeued stay with it. A producer's pending pairs are
+        committed: the consumer's GPU work waits for them.
         """
         self.device._refuse_in_forked_child()
         lib.vks_queue_close(self._pointer)
@@ -119,8 +120,8 @@ class _QueueEnd(Closable):
 def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iterator[Surface]:
     """Recovers the abandoned ones of these, and yields each at once: what interrupts the next one's wait loses none.
 
-    `left` returns the seconds that each wait may still last. Surfaces that remain in `waiting` have unfinished work.
-    InvalidCallError of a surface means that it is not abandoned.
+    `left` returns the seconds that each wait may still last. Surfaces that remain in `waiting` have
+    unfinished work. InvalidCallError of a surface means that it is not abandoned.
     """
     for surface in list(waiting):
         try:
@@ -244,8 +245,8 @@ class Consumer(_QueueEnd, _native.Consumer):
     def frame(self, timeout: float | None = None, *, into: Producer | None = None) -> Iterator[QueueFrame]:
         """Dequeues a pair for a ``with`` block, and gives the surface back at its end.
 
-        A block that raises gives it back, too. Work on the surface that was submitted in the block may still run: the
-        next owner's runs after it.
+        A block that raises gives it back, too. Work on the surface that was submitted in the block
+        may still run: the next owner's runs after it.
 
         Parameters
         ----------

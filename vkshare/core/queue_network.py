@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class Network:
     """The surfaces of some queues in this process: for each participating device, its handles of all of them.
 
-    A process has one network for each set of surfaces, however it was opened. It lives until its last queue here is
-    closed; the memory, until the last process's is. Whenever a queue is closed here, the handles of devices that have
-    no queue and no end here any more end too, so that a receiver that is replaced leaves none behind.
+    A process has one network for each set of surfaces, however it was opened. It lives until its
+    last queue here is closed; the memory, until the last process's is. Whenever a queue is closed
+    here, the handles of devices that have no queue and no end here any more end too, so that a
+    receiver that is replaced leaves none behind.
     """
 
     def __init__(self, number: int) -> None:

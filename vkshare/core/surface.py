@@ -39,8 +39,8 @@ class SurfaceStatistics:
 class Surface(Closable, SurfaceCore):
     """One handle of a shared image, and of the keyed mutex that orders its users.
 
-    Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership belongs to the handle,
-    never to a thread (rule K19).
+    Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership
+    belongs to the handle, never to a thread (rule K19).
     """
 
     def __init__(
@@ -195,8 +195,8 @@ class Surface(Closable, SurfaceCore):
     def sync(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
         """Returns ``(waits, signals)`` for an engine's own vkQueueSubmit2, each a tuple of (VkSemaphore, value).
 
-        Own the surface first. The engine's submission must wait for the first and signal the second, and be submitted
-        before release() is called. UnsupportedError on the CPU backend.
+        Own the surface first. The engine's submission must wait for the first and signal the
+        second, and be submitted before release() is called. UnsupportedError on the CPU backend.
         """
         wait, signal = self._sync()
         return tuple(p for p in (wait,) if p[0]), tuple(p for p in (signal,) if p[0])
@@ -266,9 +266,10 @@ class Surface(Closable, SurfaceCore):
     def to_linear(self) -> Surface:
         """Makes a linear surface of the device with this one's contents, copied on the GPU; not owned, key 0.
 
-        Where memory of linear images is host-visible its View has an `array`. Own this surface first; the copy is
-        ordered like any other work, and the new surface's next owner comes after it. Its usage is this one's, less
-        "render" and "storage" where the driver has no such linear images.
+        Where memory of linear images is host-visible its View has an `array`. Own this surface
+        first; the copy is ordered like any other work, and the new surface's next owner comes after
+        it. Its usage is this one's, less "render" and "storage" where the driver has no such linear
+        images.
 
         Returns
         -------
@@ -294,7 +295,8 @@ class Surface(Closable, SurfaceCore):
     def export(self) -> SurfaceDescriptor:
         """Return a descriptor for another device's or process's ``open_surface()``. Close it, or send it, or open it.
 
-        The first export may wait for work on the surface, which was not synchronized for other devices before.
+        The first export may wait for work on the surface, which was not synchronized for other
+        devices before.
 
         Raises
         ------
@@ -335,7 +337,8 @@ class Surface(Closable, SurfaceCore):
     def close(self) -> None:
         """Gives up this handle; a surface that it owns is abandoned (rule K7). Idempotent.
 
-        The memory lives until the last handle, in whichever process, is gone, and work that was submitted has run.
+        The memory lives until the last handle, in whichever process, is gone, and work that was
+        submitted has run.
 
         Raises
         ------

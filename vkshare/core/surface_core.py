@@ -44,7 +44,8 @@ class SurfaceCore(_native.Surface):
     ) -> None:
         """Takes over the fds; without `page_fd` the surface has a new page, and with `alias_of` that one's.
 
-        `pixels` is a writable buffer over the memory of the CPU backend, kept until the last use has run.
+        `pixels` is a writable buffer over the memory of the CPU backend, kept until the last use
+        has run.
         """
         fds = own_fds(page_fd, semaphore_fd) if page_fd is not None or semaphore_fd not in (None, -1) else None
         info = ffi.new(
@@ -92,7 +93,8 @@ class SurfaceCore(_native.Surface):
         TimeoutError
             The work has not ended.
         """
-        # No try with the deadline 0: each failed attempt abandons the surface again, visibly to every party.
+        # No try with the deadline 0: each failed attempt abandons the surface again, visibly to
+        # every party.
         status = finish(lib.vks_surface_recover, self._pointer, _native.deadline(timeout))
         check(status, "Surface.recover", timeout)
 

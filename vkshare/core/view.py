@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 class View(_native.ArrayBuffer):
     """A surface inside a block; made by ``surface.access()``. Commands take it as they take the surface.
 
-    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol (``memoryview(view)``),
-    ``__array__`` and DLPack. Each of them waits until submitted work on the surface has run. After the block the view
-    refuses every use. Arrays, tensors and memoryviews taken from it keep the memory alive, but what they show may be
-    changed by the next owner: copy what is kept.
+    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol
+    (``memoryview(view)``), ``__array__`` and DLPack. Each of them waits until submitted work on the
+    surface has run. After the block the view refuses every use. Arrays, tensors and memoryviews
+    taken from it keep the memory alive, but what they show may be changed by the next owner: copy
+    what is kept.
 
-    pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and its rows are as the
-    library has them (UnsupportedError names what would work). They draw inside the block only: at its end they are
-    flushed and closed, before the next owner acquires the surface; an error there is raised, and the surface
-    goes back by the key that it was acquired with. Each call waits until submitted work on the surface has run,
-    so call again after submitting more. Row 0 is on top.
+    pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and
+    its rows are as the library has them (UnsupportedError names what would work). They draw inside
+    the block only: at its end they are flushed and closed, before the next owner acquires the
+    surface; an error there is raised, and the surface goes back by the key that it was acquired
+    with. Each call waits until submitted work on the surface has run, so call again after
+    submitting more. Row 0 is on top.
     """
 
     __slots__ = ("__weakref__", "_endings", "_surface", "_writable")
@@ -86,8 +88,9 @@ class View(_native.ArrayBuffer):
     def layout(self) -> str:
         """The image's layout between two submissions.
 
-        ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"`` (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a
-        swapchain's: an engine's own commands take it and leave it so.
+        ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"``
+        (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a swapchain's: an engine's own commands take it and
+        leave it so.
         """
         return "present_src" if getattr(self.surface._open_image(), "is_presentable", False) else "general"
 
@@ -153,9 +156,9 @@ class View(_native.ArrayBuffer):
     def pillow(self) -> Image:
         """Returns a PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
 
-        Pillow's colours are straight, not multiplied by alpha: ``composite(..., alpha="straight")`` puts them over a
-        picture. After the block the image raises ValueError; an ImageDraw that was kept draws into memory that belongs
-        to another party by then.
+        Pillow's colours are straight, not multiplied by alpha: ``composite(..., alpha="straight")``
+        puts them over a picture. After the block the image raises ValueError; an ImageDraw that was
+        kept draws into memory that belongs to another party by then.
 
         Raises
         ------
@@ -184,8 +187,8 @@ class View(_native.ArrayBuffer):
     def skia(self) -> Any:
         """Returns a skia.Surface, premultiplied, for all formats but r32float; r8unorm is Gray_8.
 
-        Without a colour space: the colours drawn are stored as they are, -srgb too. After the block its canvas draws
-        nothing.
+        Without a colour space: the colours drawn are stored as they are, -srgb too. After the block
+        its canvas draws nothing.
 
         Raises
         ------

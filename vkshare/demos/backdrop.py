@@ -56,7 +56,8 @@ def create(device: Device, layout: Layout, format: str = "rgba8unorm") -> Surfac
         commands = device.record().draw_triangles(fine, _mesh(layout))
         for left in range(0, layout.width, _NOISE):
             for top in range(0, layout.height, _NOISE):
-                # The noise has alpha 0, so it is added: up to one step of 8 bits, before they are rounded.
+                # The noise has alpha 0, so it is added: up to one step of 8 bits, before they are
+                # rounded.
                 commands.composite(noise, fine, at=(left, top), opacity=1 / 255)
         device.submit(commands.blit(fine, surface, filter="nearest")).wait()
     return surface

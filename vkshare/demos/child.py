@@ -22,7 +22,8 @@ class Child:
     def start(cls, name: str, module: str, *arguments: object, fds: tuple[int, ...] = ()) -> Self:
         """Runs main() of a module in a process of its own, which inherits `fds`.
 
-        Its arguments() are these, this process's pid, and the end of a pipe to write JSON lines into.
+        Its arguments() are these, this process's pid, and the end of a pipe to write JSON lines
+        into.
         """
         status, theirs = os.pipe()
         text = packed(*arguments, os.getpid(), theirs)

@@ -32,8 +32,8 @@ def load() -> Any:
 class Echo:
     """Works in pictures of the layout's size, on one device of PyTorch's. Nothing in step() waits for a GPU.
 
-    It also looks at each picture's frame number, as the renderer left it in squares, and copies these squares to
-    another corner: so the picture tells which frame it saw.
+    It also looks at each picture's frame number, as the renderer left it in squares, and copies
+    these squares to another corner: so the picture tells which frame it saw.
     """
 
     def __init__(self, torch: Any, layout: Layout, device: Any) -> None:

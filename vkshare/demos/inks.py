@@ -1,6 +1,7 @@
 """The shapes and the text of the text demo, by each 2D library, on a View's own memory.
 
-Positions and sizes are pixels, y downwards; colours are (red, green, blue, alpha), 0 to 1, not premultiplied.
+Positions and sizes are pixels, y downwards; colours are (red, green, blue, alpha), 0 to 1, not
+premultiplied.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _TOP = -math.pi / 2  # where a ring begins; it goes clockwise
 class Ink(Protocol):
     """One access's drawing.
 
-    A class's `format` is the surface's, its `alpha` what composite() is given, its `called()` the library's name and
-    version.
+    A class's `format` is the surface's, its `alpha` what composite() is given, its `called()` the
+    library's name and version.
     """
 
     format: str

@@ -29,8 +29,9 @@ class Stop(BaseException):
 def listening() -> Iterator[None]:
     """SIGTERM stops the process inside this block, and is kept for the next one elsewhere.
 
-    Everything that may wait for another party stands in one. Elsewhere the exception could come up in the middle of
-    anything, also where Python only prints it and goes on: in a callback from C, in a __del__.
+    Everything that may wait for another party stands in one. Elsewhere the exception could come up
+    in the middle of anything, also where Python only prints it and goes on: in a callback from C,
+    in a __del__.
     """
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
@@ -79,7 +80,8 @@ class Party:
 def main() -> NoReturn:
     """The process: exit status 0, 1 after an error that was reported to the parent, 143 after SIGTERM.
 
-    It is started with SIGTERM blocked, and so are all threads that drivers start in it: see listening().
+    It is started with SIGTERM blocked, and so are all threads that drivers start in it: see
+    listening().
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
     options, wiring, parent, status = process.arguments(Options, Wiring)

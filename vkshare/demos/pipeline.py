@@ -1,7 +1,8 @@
 """The pipeline demo: three devices, each in a thread of its own, pass surfaces round three queues, with metadata.
 
-The painter draws, the letterer writes over it, the viewer shows it and gives the surface back. The order of their GPU
-work is the GPU's; a CPU waits for a surface, and where it writes into one, for the drawing below.
+The painter draws, the letterer writes over it, the viewer shows it and gives the surface back. The
+order of their GPU work is the GPU's; a CPU waits for a surface, and where it writes into one, for
+the drawing below.
 """
 
 from __future__ import annotations

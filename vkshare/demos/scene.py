@@ -1,6 +1,7 @@
 """The demo's 3D scene: a turning cube that bears the picture, three moons, and their reflections in the floor.
 
-Everything is NumPy: a frame's triangles in clip space, far to near (painter's order), ready for draw_triangles().
+Everything is NumPy: a frame's triangles in clip space, far to near (painter's order), ready for
+draw_triangles().
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Scene:
 
     def __init__(self, layout: Layout) -> None:
         matrix = _camera(layout)
-        # Edges end in a rim of this many pixels that fades out: the triangles themselves are not smoothed.
+        # Edges end in a rim of this many pixels that fades out: the triangles themselves are not
+        # smoothed.
         rim = max(1.0, layout.unit)
         self._lens = Lens(matrix, np.array([2 * rim / layout.width, 2 * rim / layout.height], np.float32))
         self._cube = rounded_cube(1.0, 0.16, flat=4, round_=3)
@@ -45,7 +47,8 @@ class Scene:
     def batches(self, turn: float) -> list[Batch]:
         """Reflections before what they reflect, far solids before near ones.
 
-        A convex solid without its back faces covers no part of itself, so its own triangles need no order.
+        A convex solid without its back faces covers no part of itself, so its own triangles need no
+        order.
         """
         cube = Placed(self._cube, _cube_rotation(turn), np.zeros(3, np.float32))
         moons = [Placed(self._moon, None, _moon_position(turn, index)) for index in range(len(MOONS))]

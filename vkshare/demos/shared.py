@@ -121,8 +121,9 @@ def _end(children: list[Child]) -> None:
 def _signals_later() -> Iterator[None]:
     """SIGINT and SIGTERM come after the block: no process is started and then forgotten, or left half ended.
 
-    Children inherit the mask, and take SIGTERM when they are ready to end well: see party.listening(). The mask alone
-    does not do: NumPy's threads have their own, and what comes through them raises in the main thread.
+    Children inherit the mask, and take SIGTERM when they are ready to end well: see
+    party.listening(). The mask alone does not do: NumPy's threads have their own, and what comes
+    through them raises in the main thread.
     """
     came: list[int] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))

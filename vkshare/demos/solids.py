@@ -37,7 +37,8 @@ class Solid:
     def edges(self) -> Array:
         """(E, 2, 3): the two half-edges that meet at each edge, as (triangle, from, to).
 
-        Faces meet in different vertices of one position (their u, v differ), so edges are matched by position.
+        Faces meet in different vertices of one position (their u, v differ), so edges are matched
+        by position.
         """
         _, place = np.unique(np.round(self.positions, 4), axis=0, return_inverse=True)
         place = place.reshape(-1)

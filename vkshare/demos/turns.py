@@ -58,8 +58,9 @@ def named_by_torch(torch: Any, backend: str) -> Any:
 class Turns(Scoped):
     """Draws frames on a stage. Owns surfaces: close() it before the device.
 
-    The scene is drawn on a surface of its own first, and copied to the one that is shared: its edges are blended, which
-    NVIDIA's driver does not do in linear images, and SwiftShader shares none to render to.
+    The scene is drawn on a surface of its own first, and copied to the one that is shared: its
+    edges are blended, which NVIDIA's driver does not do in linear images, and SwiftShader shares
+    none to render to.
     """
 
     def __init__(self, torch: Any, stage: Stage, width: int, height: int) -> None:

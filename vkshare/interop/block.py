@@ -14,8 +14,8 @@ View = TypeVar("View")
 class Block(Generic[View]):
     """The context manager of ``access()`` and ``within()`` of an API's surface. Not reentrant.
 
-    `shared` is that surface. Its _check_open() raises where no block can begin, _begin(...) begins the API's part of a
-    turn and makes the view, and _finish(view) ends both.
+    `shared` is that surface. Its _check_open() raises where no block can begin, _begin(...) begins
+    the API's part of a turn and makes the view, and _finish(view) ends both.
     """
 
     __slots__ = ("_keys", "_shared", "_timeout", "_view")

@@ -1,7 +1,7 @@
 """Descriptors with which another device or process can open a surface or a fence: plain data and file descriptors.
 
-The C library has their layouts (native/vkshare_ipc.h), packs them, and checks what untrusted peers sent before anything
-is mapped or imported (native/surface/message.h).
+The C library has their layouts (native/vkshare_ipc.h), packs them, and checks what untrusted peers
+sent before anything is mapped or imported (native/surface/message.h).
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class Descriptor(Scoped):
     def send(self, sock: socket.socket, timeout: float | None = None) -> None:
         """Sends it over a connected Unix socket, in one message with its fds.
 
-        The peer must run as the same user (SO_PEERCRED, rule X19); a socket to another user's process stays open. The
-        descriptor stays open: close it when done.
+        The peer must run as the same user (SO_PEERCRED, rule X19); a socket to another user's
+        process stays open. The descriptor stays open: close it when done.
 
         Parameters
         ----------
@@ -168,8 +168,9 @@ class Descriptor(Scoped):
     def recv(cls, sock: socket.socket, timeout: float | None = None) -> Self:
         """Receives one from a connected Unix socket.
 
-        The peer must run as the same user (SO_PEERCRED, rule X19). If what comes is not whole and right (rule X13), or
-        the peer has more fds open here than its quota (rule X14), all fds that came are closed and `sock` is closed.
+        The peer must run as the same user (SO_PEERCRED, rule X19). If what comes is not whole and
+        right (rule X13), or the peer has more fds open here than its quota (rule X14), all fds that
+        came are closed and `sock` is closed.
 
         Parameters
         ----------
@@ -268,8 +269,8 @@ def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:
 class SurfaceDescriptor(Descriptor):
     """A surface on its way to another device or process: ``device.open_surface(descriptor)`` opens it there.
 
-    Carries the image's size, format, tiling and usage, its memory (one fd), its keyed-mutex page (one fd) and, where
-    the driver can export semaphores, its timeline (one fd).
+    Carries the image's size, format, tiling and usage, its memory (one fd), its keyed-mutex page
+    (one fd) and, where the driver can export semaphores, its timeline (one fd).
     """
 
     _form = lib.vks_surface_form()

@@ -1,11 +1,11 @@
 """File descriptors of pickles: the sender keeps them until the unpickling process fetches them over a Unix socket.
 
-A pickle is bytes, whatever transports it (a Queue, a Pipe, a pool of multiprocessing; a file). It has the path
-of a Unix socket of the sender, in a folder of the same user, and a random token. A thread serves the socket
-while fds are offered. An offer expires after LIFETIME seconds. All offers together have at most as many fds as
-a peer may have in flight; the oldest offers are dropped first. A slow connection does not delay another one.
-multiprocessing's resource_sharer keeps fds until the process exits, needs its authkey on both sides, and a
-connection for each fd.
+A pickle is bytes, whatever transports it (a Queue, a Pipe, a pool of multiprocessing; a file). It
+has the path of a Unix socket of the sender, in a folder of the same user, and a random token. A
+thread serves the socket while fds are offered. An offer expires after LIFETIME seconds. All offers
+together have at most as many fds as a peer may have in flight; the oldest offers are dropped first.
+A slow connection does not delay another one. multiprocessing's resource_sharer keeps fds until the
+process exits, needs its authkey on both sides, and a connection for each fd.
 """
 
 from __future__ import annotations

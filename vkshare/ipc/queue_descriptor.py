@@ -14,8 +14,8 @@ from vkshare.util.library_calls import ffi, lib
 class QueueDescriptor(Descriptor):
     """A queue on its way to another device or process: ``SurfaceQueue.open(device, descriptor)`` opens it there.
 
-    One of a pipe, which ``vks.open_receiver()`` takes, has two: the way there and the way back. Carries a page (one fd)
-    for each queue, and for each surface what a SurfaceDescriptor carries.
+    One of a pipe, which ``vks.open_receiver()`` takes, has two: the way there and the way back.
+    Carries a page (one fd) for each queue, and for each surface what a SurfaceDescriptor carries.
     """
 
     _form = lib.vks_queue_form()

@@ -1,7 +1,7 @@
 """Unix sockets of one user's processes: their paths, and checks of the peer's user (rule X19).
 
-Any user can create a server's address first, in a folder that others can write to. Both sides therefore check the
-folder, and both check the peer's user before they send the first byte.
+Any user can create a server's address first, in a folder that others can write to. Both sides
+therefore check the folder, and both check the peer's user before they send the first byte.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def folders() -> list[Path]:
 def check_folder(folder: Path) -> None:
     """Raises InvalidCallError if `folder` is one of folders() but another user owns it or can write to it.
 
-    Any other folder was chosen by the user, and may be shared. bind() or connect() report a missing folder.
+    Any other folder was chosen by the user, and may be shared. bind() or connect() report a missing
+    folder.
     """
     if folder not in folders():
         return

@@ -64,7 +64,8 @@ def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | 
                 sent += sock.sendmsg([data[sent:]], [] if sent else beside, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
             except OSError as error:
                 if error.errno == errno.ETOOMANYREFS:
-                    # Too many fds of this user are in flight; no event reports when that changes (unix(7)).
+                    # Too many fds of this user are in flight; no event reports when that changes
+                    # (unix(7)).
                     time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                     pause = min(2 * pause, 0.05)
                     if time.monotonic() >= deadline:

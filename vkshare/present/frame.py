@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Frame(_native.Frame):
     """An image that ``Swapchain.acquire()`` handed out. ``swapchain.present(frame)`` shows it.
 
-    Between the two, what is submitted to ``frame.view`` draws into it; afterwards that is a NotOwnerError. A frame that
-    is dropped, or closed, unpresented is handed out again, with what was drawn. From the C core come:
+    Between the two, what is submitted to ``frame.view`` draws into it; afterwards that is a
+    NotOwnerError. A frame that is dropped, or closed, unpresented is handed out again, with what
+    was drawn. From the C core come:
 
     index
         Of the image, from 0.
@@ -41,11 +42,12 @@ class Frame(_native.Frame):
     def acquired(self) -> int:
         """The VkSemaphore that is signalled when the image may be drawn into: for an engine's own vkQueueSubmit2.
 
-        The engine's submission, to the device's queue and before ``present()``, waits for this one and signals
-        `rendered`; it takes the image from layout UNDEFINED or PRESENT_SRC_KHR and leaves it in PRESENT_SRC_KHR.
-        ``device.submit()`` sees to all that by itself. The first reading of either submits a batch to the queue: hold
-        no lock of it. An engine that fails and submits nothing may present the frame, draw it by ``device.submit()`` or
-        close it all the same; a frame that comes back has other semaphores.
+        The engine's submission, to the device's queue and before ``present()``, waits for this one
+        and signals `rendered`; it takes the image from layout UNDEFINED or PRESENT_SRC_KHR and
+        leaves it in PRESENT_SRC_KHR. ``device.submit()`` sees to all that by itself. The first
+        reading of either submits a batch to the queue: hold no lock of it. An engine that fails and
+        submits nothing may present the frame, draw it by ``device.submit()`` or close it all the
+        same; a frame that comes back has other semaphores.
 
         Raises
         ------

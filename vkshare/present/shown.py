@@ -138,7 +138,8 @@ class FrameCapture:
     def _read_shown(self) -> np.ndarray[Any, Any]:
         """The image has its pixels still (VkSwapchainCreateInfoKHR::clipped is false).
 
-        Other threads draw and present meanwhile; where one of them resizes, what is shown then is read.
+        Other threads draw and present meanwhile; where one of them resizes, what is shown then is
+        read.
         """
         swapchain, deadline = self._swapchain, Deadline(_CAPTURE_TIMEOUT)
         while True:

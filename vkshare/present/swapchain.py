@@ -88,8 +88,9 @@ class Swapchain(ImageSurfaces):
     def extent(self) -> tuple[int, int]:
         """(width, height) in pixels of the frames that acquire() gives now.
 
-        After a resize() they are those asked for from the next acquire() on, within what the driver's surface allows
-        (its maxImageExtent): SwiftShader makes no swapchain wider or higher than 3840, of any target.
+        After a resize() they are those asked for from the next acquire() on, within what the
+        driver's surface allows (its maxImageExtent): SwiftShader makes no swapchain wider or higher
+        than 3840, of any target.
         """
         counters = self._counters()
         return counters["width"], counters["height"]
@@ -113,8 +114,9 @@ class Swapchain(ImageSurfaces):
     def present_mode(self) -> str:
         """``"fifo"``, ``"fifo_relaxed"``, ``"mailbox"`` or ``"immediate"``; may be set.
 
-        A change takes hold with the next present where the driver allows that (VK_EXT_swapchain_maintenance1), else
-        with a new swapchain at the next acquire. UnsupportedError where the target has no such mode.
+        A change takes hold with the next present where the driver allows that
+        (VK_EXT_swapchain_maintenance1), else with a new swapchain at the next acquire.
+        UnsupportedError where the target has no such mode.
         """
         return self._mode
 
@@ -134,8 +136,8 @@ class Swapchain(ImageSurfaces):
     def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> FrameScope | None:
         """Acquires a frame for a ``with`` block, and presents it at the end of the block.
 
-        A block that raises gives the frame back unpresented. ``frame(prepared)`` is deprecated: it calls
-        present_prepared().
+        A block that raises gives the frame back unpresented. ``frame(prepared)`` is deprecated: it
+        calls present_prepared().
 
         Parameters
         ----------
@@ -164,7 +166,8 @@ class Swapchain(ImageSurfaces):
     def present_prepared(self, prepared: Prepared, timeout: float | None = None) -> None:
         """Acquires a frame, submits the commands that prepare() made for its image, and presents it.
 
-        All of it is one call of the C core. The errors are those of acquire(), submit() and present().
+        All of it is one call of the C core. The errors are those of acquire(), submit() and
+        present().
 
         Parameters
         ----------
@@ -205,10 +208,10 @@ class Swapchain(ImageSurfaces):
     def resize(self, width: int, height: int) -> None:
         """Asks for another size, from the next acquire on.
 
-        A vkshare.Window is followed by itself; call this for a Headless target, and where an engine's own window
-        changes: not every window system notifies the driver. Frames that are out then can be presented until the next
-        acquire. Where the driver's surface allows less than the device, the frames are as large as it allows, and
-        `extent` says so.
+        A vkshare.Window is followed by itself; call this for a Headless target, and where an
+        engine's own window changes: not every window system notifies the driver. Frames that are
+        out then can be presented until the next acquire. Where the driver's surface allows less
+        than the device, the frames are as large as it allows, and `extent` says so.
 
         Parameters
         ----------
@@ -262,13 +265,15 @@ class Swapchain(ImageSurfaces):
     def capture(self) -> np.ndarray[Any, Any]:
         """Returns the pixels that are shown: those of the last presented frame, as (H, W, C) in memory order.
 
-        Headless targets can tell at any time, whatever frames are out meanwhile, and while other threads draw and
-        present: the shown image is handed out again only when all others are out. It is read where it is, so a thread
-        that needs that very image waits until it was read. For a window create the swapchain with capture=True: each
-        frame is then copied before it is presented.
+        Headless targets can tell at any time, whatever frames are out meanwhile, and while other
+        threads draw and present: the shown image is handed out again only when all others are out.
+        It is read where it is, so a thread that needs that very image waits until it was read. For
+        a window create the swapchain with capture=True: each frame is then copied before it is
+        presented.
 
-        After a resize, from the next acquire until a frame is presented, and while all images of a headless target are
-        acquired, there is nothing to read: the call waits for another thread's present, a second at most.
+        After a resize, from the next acquire until a frame is presented, and while all images of a
+        headless target are acquired, there is nothing to read: the call waits for another thread's
+        present, a second at most.
 
         Raises
         ------
@@ -332,9 +337,9 @@ class Swapchain(ImageSurfaces):
         def acquire(self, timeout: float | None = None) -> Frame:
             """Returns the next frame to draw.
 
-            Waits while `frames_in_flight` frames are being drawn, and while all images are out. A window's driver may
-            wait for the window system (Mesa 22: in each call): while that is stopped, neither the timeout nor Ctrl-C
-            ends the call; other threads run.
+            Waits while `frames_in_flight` frames are being drawn, and while all images are out. A
+            window's driver may wait for the window system (Mesa 22: in each call): while that is
+            stopped, neither the timeout nor Ctrl-C ends the call; other threads run.
 
             Parameters
             ----------

@@ -16,8 +16,8 @@ from vkshare.util.library_calls import NotInitialised, cell_capsule, check, ffi,
 class SwapchainCore(_native.Swapchain):
     """A swapchain whose methods are functions of swapchain.h.
 
-    `options`: the numbers of a vks_swapchain_info. `vulkan`: the arguments of _present_info(); None: a ring of
-    offscreen images, which the subclass makes.
+    `options`: the numbers of a vks_swapchain_info. `vulkan`: the arguments of _present_info();
+    None: a ring of offscreen images, which the subclass makes.
     """
 
     _is_closed: Any = NotInitialised()

@@ -17,8 +17,8 @@ LARGEST = 2**31 - 1  # pixels a side: what Vulkan's signed rectangles hold
 class Headless:
     """An offscreen target: its presented frames can be read with ``Swapchain.capture()``.
 
-    With VK_EXT_headless_surface below it goes through the driver's own swapchains; elsewhere, and on the CPU backend,
-    it is a ring of offscreen surfaces with the same rules.
+    With VK_EXT_headless_surface below it goes through the driver's own swapchains; elsewhere, and
+    on the CPU backend, it is a ring of offscreen surfaces with the same rules.
 
     Parameters
     ----------

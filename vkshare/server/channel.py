@@ -55,8 +55,8 @@ class _Outgoing:
 class Channel:
     """For one thread at a time.
 
-    `generation` is the last known generation of the server's device. set_client() stores this client's
-    number, once the server has sent it.
+    `generation` is the last known generation of the server's device. set_client() stores this
+    client's number, once the server has sent it.
 
     An interrupted call (Ctrl-C) loses no byte and no fd of the stream: its reply is skipped when it
     arrives.

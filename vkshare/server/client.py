@@ -39,9 +39,9 @@ Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
 class Client(Scoped):
     """A connection to a RenderServer.
 
-    Requests without a result (submit, closing objects) return once they are sent. The next sync() raises their errors,
-    with the request's number, as submit() returned it, in the attribute `sequence`. Thread-safe; a call that waits
-    blocks the calls of other threads.
+    Requests without a result (submit, closing objects) return once they are sent. The next sync()
+    raises their errors, with the request's number, as submit() returned it, in the attribute
+    `sequence`. Thread-safe; a call that waits blocks the calls of other threads.
 
     Parameters
     ----------

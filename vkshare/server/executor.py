@@ -80,7 +80,8 @@ class Executor:
         self.fences: dict[int, ServedFence] = {}
         self.wait_graph = wait_graph
         self.last: _native.Submission | None = None
-        # requests whose submissions wait for other parties, and the functions that return results once they have run
+        # requests whose submissions wait for other parties, and the functions that return results
+        # once they have run
         self.held: dict[Request, list[Callable[[], list[RequestResult]]]] = {}
         self._event_queue = event_queue
         # All executors of a client share the counter, because events for an earlier executor may

@@ -108,7 +108,8 @@ class RenderServer(FlagClosing):
         self.clients: dict[int, ServedClient] = {}
         self._path = checked(path)
         self._numbers = itertools.count(1)
-        # workers that are exiting, because their clients are gone; after the time a worker counts as hung
+        # workers that are exiting, because their clients are gone; after the time a worker counts
+        # as hung
         self._retiring: dict[Worker, float | None] = {}
         self._scheduled: deque[ServedClient] = deque()  # clients with requests to dispatch
         self._with_deadline: set[ServedClient] = set()  # clients with a deadline
@@ -349,7 +350,8 @@ class RenderServer(FlagClosing):
             return
         device = self.devices.current
         if self.isolation == "process" and isinstance(outcome, DeviceLostError):
-            # the client's child process, which has lost its own device, is replaced at the next request
+            # the client's child process, which has lost its own device, is replaced at the next
+            # request
             client.state.device_lost(client.state.device_generation + 1, with_worker=True)
             client.state.device_opened()
         elif isinstance(outcome, DeviceLostError) or (device is not None and device.is_lost):

@@ -23,7 +23,8 @@ from vkshare.util import fd_ops
 from vkshare.util.closing import destructor
 
 VERSION = 2
-# length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/poll.h)
+# length of the whole message, opcode, number of fds, version, sequence, device generation
+# (native/server/poll.h)
 HEADER = struct.Struct("<IHBBII")
 MAX_MESSAGE = 1 << 20  # bytes; a longer body travels in a memfd
 MAX_IN_MEMORY = 1 << 24
@@ -275,8 +276,8 @@ def read_into(parts: deque[Part], sock: socket.socket, flags: int = 0, size: int
 def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool]:
     """Reads once; returns the arguments of Splitter.feed().
 
-    The bytes, their fds, which the caller owns, and whether fds were lost because this process has no room for more.
-    b"": the peer has closed its end.
+    The bytes, their fds, which the caller owns, and whether fds were lost because this process has
+    no room for more. b"": the peer has closed its end.
 
     Raises
     ------

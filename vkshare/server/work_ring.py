@@ -15,7 +15,8 @@ _TICKET = ffi.typeof("void *")
 class WorkRing(LibraryObject):
     """A ring of requests. The C core passes tickets on; the requests and their results stay here.
 
-    The loop calls give(), collect(), drop() and close(), the rendering thread take(), done() and leave().
+    The loop calls give(), collect(), drop() and close(), the rendering thread take(), done() and
+    leave().
     """
 
     def __init__(self, event_queue: EventQueue, token: int) -> None:

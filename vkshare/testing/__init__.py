@@ -1,6 +1,7 @@
 """Help for tests, ours and other people's: pictures compared, devices as fixtures, validation messages as failures.
 
-Importing this loads no native code and no NumPy. The pytest plugin (`vkshare.testing.plugin`) comes with the package.
+Importing this loads no native code and no NumPy. The pytest plugin (`vkshare.testing.plugin`) comes
+with the package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The pytest plugin: fixtures over the adapters found, validation messages as failures, markers.
 
-Loaded by pytest wherever vkshare is installed, so it imports nothing of vkshare until a test asks for a device.
+Loaded by pytest wherever vkshare is installed, so it imports nothing of vkshare until a test asks
+for a device.
 
 Fixtures
     vks_device, device   an open Device; a test that takes one runs once for each adapter found

@@ -23,25 +23,26 @@ FILTERS: tuple[Filter, ...] = (
         "UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout",
         "1.3.239",
         r"\[vkshare opened [^]]*\].*--instead, current layout is VK_IMAGE_LAYOUT_UNDEFINED",
-        # An opened image is taken from VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL. Its exporter's transition was
-        # made on another VkDevice, and the layer does not take the acquiring barrier as a statement of the layout.
-        # Images of our own are named without "opened".
+        # An opened image is taken from VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL. Its exporter's
+        # transition was made on another VkDevice, and the layer does not take the acquiring barrier
+        # as a statement of the layout. Images of our own are named without "opened".
         why="the layer does not know the layout in which an imported image was handed over",
     ),
     Filter(
         "VUID-VkImageViewCreateInfo-usage-02276",
         "1.3.239",
         r"with tiling VK_IMAGE_TILING_LINEAR does not support usage that includes VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT",
-        # NVIDIA's linear formats have VK_FORMAT_FEATURE_2_LINEAR_COLOR_ATTACHMENT_BIT_NV, and the extension is enabled.
+        # NVIDIA's linear formats have VK_FORMAT_FEATURE_2_LINEAR_COLOR_ATTACHMENT_BIT_NV, and the
+        # extension is enabled.
         why="the layer does not know VK_NV_linear_color_attachment, which allows such views",
     ),
     Filter(
         "VUID-VkSemaphoreSignalInfo-value-03259",
         "1.3.239",
         r"must be less than value of any pending signal operation",
-        # Signal a timeline 3 by a queue that also waits for 2 of it, vkDeviceWaitIdle, see the counter at 3, signal 4
-        # by the host: reported each time, never without the wait. tests/rules/core/test_fence_machine.py checks the
-        # counters.
+        # Signal a timeline 3 by a queue that also waits for 2 of it, vkDeviceWaitIdle, see the
+        # counter at 3, signal 4 by the host: reported each time, never without the wait.
+        # tests/rules/core/test_fence_machine.py checks the counters.
         why="the layer keeps a signal pending for ever where a queue waited for a value between two signals",
     ),
 )

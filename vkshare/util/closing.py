@@ -20,7 +20,8 @@ _getpid = os.getpid
 def common_deadline() -> Iterator[None]:
     """All surfaces that this thread closes in the block share one wait of RELEASE_GRACE seconds for such work.
 
-    For surfaces that other processes had opened: a process that wrote to their pages can make each wait time out.
+    For surfaces that other processes had opened: a process that wrote to their pages can make each
+    wait time out.
     """
     before = getattr(_common, "until", None)
     _common.until = time.monotonic() + RELEASE_GRACE if before is None else before
@@ -39,8 +40,9 @@ def patience() -> float:
 def destructor(function: Callable[[Any], None]) -> Callable[[Any], None]:
     """For each ``__del__`` of the package: suppresses errors while the interpreter exits.
 
-    Modules then lose their globals in no order, so that any call may fail; the process's exit frees the rest. A
-    ResourceWarning turned into an error is passed on. The names used here are locals of the function, which survive.
+    Modules then lose their globals in no order, so that any call may fail; the process's exit frees
+    the rest. A ResourceWarning turned into an error is passed on. The names used here are locals of
+    the function, which survive.
     """
     is_ending = sys.is_finalizing
 

@@ -35,7 +35,8 @@ def close_all(fds: Iterable[int]) -> None:
 def close_all_of(fds: list[int]) -> None:
     """Closes the fds and empties the list. After an interruption the list has the fds that are still open.
 
-    Python handles signals after calls and at the end of a loop's turn: not between pop() and close().
+    Python handles signals after calls and at the end of a loop's turn: not between pop() and
+    close().
     """
     while fds:
         fd = fds[-1]

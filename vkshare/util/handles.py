@@ -46,8 +46,8 @@ def not_null(obj: Any, name: str) -> int:
 def may_be_of_type(obj: Any, name: str) -> bool:
     """Whether the type of `obj` names that handle type, e.g. ``"VkSurfaceKHR"``, or that it is any handle.
 
-    A cffi or ctypes pointer to a type of that name, as Vulkan's headers declare it, or a ctypes.c_void_p or
-    ctypes.c_uint64: the two that hold a handle. No int does.
+    A cffi or ctypes pointer to a type of that name, as Vulkan's headers declare it, or a
+    ctypes.c_void_p or ctypes.c_uint64: the two that hold a handle. No int does.
     """
     if type(obj).__module__ == "_cffi_backend":
         import _cffi_backend  # type: ignore[import-untyped, unused-ignore]

@@ -1,7 +1,7 @@
 """Public names that load on first use (PEP 562), listed once: in the ``__init__.pyi`` of their package.
 
-lazy_loader.attach_stub() does the same, but it makes a checkout without its dependencies unable to say what is missing,
-imports ast, and has other texts for unknown names.
+lazy_loader.attach_stub() does the same, but it makes a checkout without its dependencies unable to
+say what is missing, imports ast, and has other texts for unknown names.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LazyNames:
 def read(package: str, file: str) -> LazyNames:
     """Read the names of a package from the .pyi file beside its ``__init__.py``, whose path is `file`.
 
-    Each name has a line ``from module import name as name``; a module of the package is imported from the package. A
-    plain split is enough for such lines, and takes 0.1 ms; ast would take 5.
+    Each name has a line ``from module import name as name``; a module of the package is imported
+    from the package. A plain split is enough for such lines, and takes 0.1 ms; ast would take 5.
     """
     loader = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
     text: bytes = loader.get_data(f"{file.removesuffix('c')}i")  # type: ignore[union-attr]

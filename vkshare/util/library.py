@@ -42,7 +42,8 @@ def link_options() -> list[str]:
 
 
 def _installed(name: str) -> Path:
-    # An editable install has the Python files elsewhere; what is compiled, and what belongs to it, lies together.
+    # An editable install has the Python files elsewhere; what is compiled, and what belongs to it,
+    # lies together.
     spec = importlib.util.find_spec("vkshare._native")
     if spec is None or spec.origin is None:
         from vkshare.util import unbuilt

@@ -1,7 +1,7 @@
 """Calls of the C library through cffi: status to exception, waits that Ctrl-C ends, and the ends of objects.
 
-`lib` has the functions of native/vkshare.h and of the internal headers that CMakeLists.txt lists. Their short calls
-keep the GIL; functions that wait release it (native/python/library.h).
+`lib` has the functions of native/vkshare.h and of the internal headers that CMakeLists.txt lists.
+Their short calls keep the GIL; functions that wait release it (native/python/library.h).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def finish(call: Callable[..., int], *arguments: Any) -> int:
 def wait(call: Callable[[int], int], timeout: float | None) -> int:
     """Make a call that may sleep until a deadline, which it is given, and return its status.
 
-    It is first made with the deadline 0, which keeps the GIL. Signal handlers of Python run between two calls.
+    It is first made with the deadline 0, which keeps the GIL. Signal handlers of Python run between
+    two calls.
 
     Raises
     ------
@@ -85,8 +86,8 @@ def u64(name: str, value: Any, least: int = 0, most: int = 2**64 - 1) -> int:
 def pointer(kind: str, owner: Any) -> Any:
     """Return the object of an instance of vkshare._native, such as a Surface's: `kind` is "vks_surface *".
 
-    It lives as long as `owner`. Errors: InvalidCallError, because the __init__ of `owner` did not run or failed;
-    TypeError, because it is no Device, where a caller gives one.
+    It lives as long as `owner`. Errors: InvalidCallError, because the __init__ of `owner` did not
+    run or failed; TypeError, because it is no Device, where a caller gives one.
     """
     if kind == "vks_device *":
         instance("device", owner, _native.Device)
@@ -106,8 +107,8 @@ def fields(pointer: Any) -> dict[str, Any]:
 def make(kind: str, what: str, create: Callable[..., int], *arguments: Any) -> Any:
     """Create an object, a `kind` such as "vks_display", and return the cell that owns it.
 
-    The last parameter of create() is that cell. It has its destructor before, and that is one call in C: wherever
-    Ctrl-C is handled, the object ends once.
+    The last parameter of create() is that cell. It has its destructor before, and that is one call
+    in C: wherever Ctrl-C is handled, the object ends once.
     """
     place, release = _cell_of(kind)
     cell = ffi.gc(ffi.new(place), release)
@@ -129,8 +130,9 @@ def cell_capsule(kind: str, cell: Any) -> object:
 def keep(cell: Any) -> object:
     """Return a reference to a cell for an object of Python, beside which it may be part of a cycle.
 
-    The garbage collector finalizes the objects of a cycle in any order, and the ``__del__`` of one may still use the
-    cell's object, or keep it alive. The cell therefore hides from the collector, and ends after them.
+    The garbage collector finalizes the objects of a cycle in any order, and the ``__del__`` of one
+    may still use the cell's object, or keep it alive. The cell therefore hides from the collector,
+    and ends after them.
     """
     return _native.hide(cell)
 

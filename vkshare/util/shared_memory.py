@@ -28,7 +28,8 @@ def memory_check(fd: int, *, is_memfd: bool, size: int) -> None:
 def memory_replace(own: int, fd: int, address: int, offset: int) -> int:
     """Map `fd` over a driver's mapping of its file `own`, from `address` to the mapping's end.
 
-    Address 0 means from the file offset `offset`. Returns the file offset of the first replaced page.
+    Address 0 means from the file offset `offset`. Returns the file offset of the first replaced
+    page.
     """
     first = ffi.new("uint64_t *", offset)
     check(lib.vks_memory_replace(own, fd, ffi.cast("void *", address), first), "image memory")

@@ -68,8 +68,8 @@ _TABLE: dict[int, tuple[type[Exception], str, str]] = {
 def exception(status: int, what: str, text: str | None, code: int) -> Exception:
     """Return the exception of a status that is not VKS_OK; C calls it.
 
-    `what` names the call, e.g. "Fence.signal"; `text` is the C library's, if it gave one; `code` is an errno or a
-    VkResult.
+    `what` names the call, e.g. "Fence.signal"; `text` is the C library's, if it gave one; `code` is
+    an errno or a VkResult.
     """
     if status == lib.VKS_OS_ERROR:
         return OSError(code, f"{what}: {text or 'system call failed'}: {os.strerror(code)}")

@@ -3,8 +3,9 @@
     with trace.span("composite", tick.id, len(windows)):
         ...
 
-Names are cut to 23 bytes; `object` and `value` are the caller's numbers, in [0, 2**64). Where even a call costs too
-much, put ``if trace.is_on:`` before it. Thread-safe; a record belongs to the thread that writes it.
+Names are cut to 23 bytes; `object` and `value` are the caller's numbers, in [0, 2**64). Where even
+a call costs too much, put ``if trace.is_on:`` before it. Thread-safe; a record belongs to the
+thread that writes it.
 """
 
 from __future__ import annotations
@@ -142,8 +143,8 @@ def _first_event(frame: Any, event: str, arg: Any) -> None:
 def tell_names() -> None:
     """Record Python's names of the process and its threads, which the kernel does not know (threads: before 3.14).
 
-    Threads that start later record their own names; a forked process calls this again. vkshare.open() and
-    Display() do.
+    Threads that start later record their own names; a forked process calls this again.
+    vkshare.open() and Display() do.
     """
     if not is_on:
         return

@@ -1,4 +1,5 @@
-# The public names: type checkers read this file, and vkshare/vsync/__init__.py takes its names from it.
+# The public names: type checkers read this file, and vkshare/vsync/__init__.py takes its names from
+# it.
 from vkshare.vsync.bridge import VsyncBridge as VsyncBridge
 from vkshare.vsync.descriptor import VsyncDescriptor as VsyncDescriptor
 from vkshare.vsync.dispatcher import Observer as Observer

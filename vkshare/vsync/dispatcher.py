@@ -107,8 +107,8 @@ class Observer(NativeClosing, LibraryObject):
     def attend(self) -> None:
         """Starts or resumes delivery.
 
-        Idempotent. The first observer of a display gets the last tick at once, flagged MISSED, if that is
-        younger than an interval. ClosedError.
+        Idempotent. The first observer of a display gets the last tick at once, flagged MISSED, if
+        that is younger than an interval. ClosedError.
         """
         check(lib.vks_observer_attend(self._pointer), "Observer.attend")
 

@@ -46,8 +46,9 @@ class RefreshTimer(Closing):
     timer observes while it has active drivers. Inactive drivers that are due share a tick; between
     them the timer sleeps.
 
-    ``add()``, ``remove()``, ``set_active()``, ``close()`` and ``statistics()`` may be called from any thread and from
-    within drivers: no lock is held while a driver is called. One thread turns it at a time.
+    ``add()``, ``remove()``, ``set_active()``, ``close()`` and ``statistics()`` may be called from
+    any thread and from within drivers: no lock is held while a driver is called. One thread turns
+    it at a time.
 
     Parameters
     ----------
@@ -203,8 +204,8 @@ class RefreshTimer(Closing):
     def close(self) -> None:
         """Closes the timer and its observer, from any thread or driver. Idempotent.
 
-        A turn that waits raises ClosedError. Like remove() it waits for a driver's call that has begun, unless called
-        within one: once it has returned, no driver is called.
+        A turn that waits raises ClosedError. Like remove() it waits for a driver's call that has
+        begun, unless called within one: once it has returned, no driver is called.
         """
         drivers = self._drivers
         with drivers.changed:

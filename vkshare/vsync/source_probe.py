@@ -23,8 +23,8 @@ _HIGHEST_RATE = 1000  # Hz; unpaced presents are faster
 # Share of the ticks between the first and the end that must arrive. A display loses none, but
 # Python may be late.
 _SHARE = 0.5
-# The median distance from a regular grid, in intervals. Times at random are 1/4 off it; Xvfb's at 240 Hz, from a timer
-# of whole milliseconds, 1/16.
+# The median distance from a regular grid, in intervals. Times at random are 1/4 off it; Xvfb's at
+# 240 Hz, from a timer of whole milliseconds, 1/16.
 _MOST_OFF = 1 / 8
 # A driver may stamp a tick with the time of the first pixel out, and report it when the blank
 # begins, as DRM does.
@@ -162,7 +162,8 @@ def _counted(counts: Sequence[int | None]) -> list[int]:
 def _steps(times: Sequence[int], interval: float) -> list[int]:
     """Returns the steps by the times alone.
 
-    Follows their phase, so that a late tick hardly affects later ones. Two ticks may have the same step.
+    Follows their phase, so that a late tick hardly affects later ones. Two ticks may have the same
+    step.
     """
     place = float(times[0])
     steps = [0]

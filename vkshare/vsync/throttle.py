@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 
 from vkshare.util import arguments
 
-# Nanoseconds; Firefox's throttled rate of one a second, and the 600 s after which its inactive timer is quiet.
+# Nanoseconds; Firefox's throttled rate of one a second, and the 600 s after which its inactive
+# timer is quiet.
 FIRST_INTERVAL = 1_000_000_000
 LONGEST_INTERVAL = 600_000_000_000
 

@@ -13,8 +13,8 @@ KINDS = ("software", "x11-present", "present-wait", "display-control", "present-
 class TickFlags(enum.IntFlag):
     """MISSED: it came before its observer did.
 
-    ESTIMATED: the interval is unknown, and taken to be 1/60 s. DISCONTINUITY: more than eight intervals went
-    by without a tick (a suspended machine, a stopped process).
+    ESTIMATED: the interval is unknown, and taken to be 1/60 s. DISCONTINUITY: more than eight
+    intervals went by without a tick (a suspended machine, a stopped process).
     """
 
     MISSED = 1

@@ -68,8 +68,8 @@ class Event:
 class Collector:
     """Turns what the window system tells into events, and keeps them until they are taken. For one thread.
 
-    Events that follow one another and say the same thing are merged, as rendercanvas merges them: of moves and
-    resizes the last counts, turns of the wheel add up.
+    Events that follow one another and say the same thing are merged, as rendercanvas merges them:
+    of moves and resizes the last counts, turns of the wheel add up.
     """
 
     def __init__(self) -> None:

@@ -222,7 +222,8 @@ class Connection:
     def wait(self, seconds: float) -> None:
         """Until something comes, or so long. A signal's handler runs at once.
 
-        GLFW's own wait would spin for ever on a connection that is gone, and Ctrl-C would not get through to it.
+        GLFW's own wait would spin for ever on a connection that is gone, and Ctrl-C would not get
+        through to it.
         """
         self._poller.poll(seconds * 1000)
 

@@ -1,8 +1,9 @@
 """The CPU backend's output to an X11 window: surfaces are shown from their own memory (MIT-SHM 1.2), without Vulkan.
 
-The X server maps a surface's sealed memfd itself, so a frame is one small request. It reads the memory some time later,
-and tells when it has: until then (:meth:`ShmWindow.is_done`) the picture must not be drawn into. Servers that cannot
-take file descriptors (remote ones, ssh -X) get the pixels themselves.
+The X server maps a surface's sealed memfd itself, so a frame is one small request. It reads the
+memory some time later, and tells when it has: until then (:meth:`ShmWindow.is_done`) the picture
+must not be drawn into. Servers that cannot take file descriptors (remote ones, ssh -X) get the
+pixels themselves.
 """
 
 from __future__ import annotations
@@ -172,7 +173,8 @@ class ShmWindow(WatchedWindow):
                 self._detach(segment._staging[0])
                 segment._staging = None
             if segment._id and not self._closed and self._loss is None:
-                # In order behind what was shown of it. A server that is gone has forgotten it by itself.
+                # In order behind what was shown of it. A server that is gone has forgotten it by
+                # itself.
                 with contextlib.suppress(SurfaceLostError), self._x.use():
                     self._x.shm.Detach(segment._id)
                     self._x.flush_if_ready()
@@ -272,8 +274,8 @@ class ShmWindow(WatchedWindow):
     def _converted(self, segment: Segment, width: int, height: int, stride: int) -> tuple[Segment, int]:
         """The rgba picture as bgra in a segment beside its own, and its stride.
 
-        It needs no token of its own: it changes only when the picture is shown again, before which the caller
-        has waited.
+        It needs no token of its own: it changes only when the picture is shown again, before which
+        the caller has waited.
         """
         stride_here = -(-width * 4 // ROW_ALIGNMENT) * ROW_ALIGNMENT
         if segment._staging is None or segment._staging[0].size < stride_here * height:

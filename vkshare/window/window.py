@@ -20,8 +20,8 @@ from vkshare.window.events import Collector, Event
 
 LARGEST = 32767  # pixels a side: X11 counts coordinates in 16 bits
 
-# Longest that poll() sleeps without asking the window system: where a driver's thread reads the same connection, as
-# Vulkan's do on X11, events may have come without the connection showing it.
+# Longest that poll() sleeps without asking the window system: where a driver's thread reads the
+# same connection, as Vulkan's do on X11, events may have come without the connection showing it.
 _SLICE = 0.05
 
 
@@ -52,7 +52,8 @@ class WindowStatistics:
 class Window(FlagClosing):
     """A window on the screen.
 
-    Main thread only, except for the properties, which any thread may read: they tell what the last ``poll()`` saw.
+    Main thread only, except for the properties, which any thread may read: they tell what the last
+    ``poll()`` saw.
 
     Parameters
     ----------
@@ -225,7 +226,8 @@ class Window(FlagClosing):
     def resize(self, width: int, height: int) -> None:
         """Asks for another size. The window manager may refuse; poll() tells.
 
-        Where the window has its size at once, the next frame that its swapchains acquire has it too.
+        Where the window has its size at once, the next frame that its swapchains acquire has it
+        too.
 
         Parameters
         ----------

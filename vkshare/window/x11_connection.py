@@ -1,8 +1,9 @@
 """A connection to an X server that never blocks for good: what xcffib leaves out, and Ctrl-C in every wait.
 
-xcb waits inside C and takes up again after a signal, so with a server that is stopped, or grabbed by another client,
-it could not be interrupted. Here nothing waits in xcb: replies and events are polled for, and the wait between two
-polls is select.poll() in slices. (Opening the connection is the exception: xcb has no other way.)
+xcb waits inside C and takes up again after a signal, so with a server that is stopped, or grabbed
+by another client, it could not be interrupted. Here nothing waits in xcb: replies and events are
+polled for, and the wait between two polls is select.poll() in slices. (Opening the connection is
+the exception: xcb has no other way.)
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ class X11Connection:
     def _tune(self) -> tuple[bool, int]:
         """Whether the socket is local, and how many bytes it takes at once when poll() calls it writable.
 
-        A Unix socket is called so while no more than a quarter of its buffer is used: half of it always fits, the
-        system's own overhead included. So a write is never a wait in xcb.
+        A Unix socket is called so while no more than a quarter of its buffer is used: half of it
+        always fits, the system's own overhead included. So a write is never a wait in xcb.
         """
         with socket.socket(fileno=fd_ops.duplicate(self.fd)) as same:
             if same.family != socket.AF_UNIX:
@@ -199,9 +200,10 @@ class X11Connection:
     def send_with_fd(self, opcode: int, body: bytes, fd: int) -> int:
         """A checked request with a duplicate of `fd`: its sequence number.
 
-        `body`: all of it, with the extension's minor opcode in byte 1; xcb fills in byte 0 and the length. One C call
-        for both: with xcb_send_fd() an exception (Ctrl-C) between it and the request would leave the fd to the next
-        request, and from then on each would get the one before. xcffib declares neither.
+        `body`: all of it, with the extension's minor opcode in byte 1; xcb fills in byte 0 and the
+        length. One C call for both: with xcb_send_fd() an exception (Ctrl-C) between it and the
+        request would leave the fd to the next request, and from then on each would get the one
+        before. xcffib declares neither.
         """
         ffi = self._xcffib.ffi
         send = ctypes.CDLL(self._xcffib.soname).xcb_send_request_with_fds

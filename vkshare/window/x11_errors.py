@@ -1,8 +1,8 @@
 """Xlib's error handlers, set while vkshare's windows are open, so that the end of an X server is no end of the process.
 
-Xlib calls exit() when it loses its connection, unless both the I/O error handler (one a process) and the I/O error exit
-handler (one a display) are set and return. Errors of other displays, for example an engine's, are passed to the
-previous handlers.
+Xlib calls exit() when it loses its connection, unless both the I/O error handler (one a process)
+and the I/O error exit handler (one a display) are set and return. Errors of other displays, for
+example an engine's, are passed to the previous handlers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class _Guard:
 
 
 _guard: _Guard | None = None
-# The handlers that ours have replaced, the oldest first. Never freed, because other code's handler may call ours.
+# The handlers that ours have replaced, the oldest first. Never freed, because other code's handler
+# may call ours.
 _left: dict[Any, list[int]] = {}
 _passing = threading.local()
 

@@ -26,7 +26,8 @@ class CpuImage:
         self.stride = stride
         self._size = len(mapping)
         self._fd = fd
-        # Views and the C core hold the memoryview, which holds the mapping: it goes with the last of them.
+        # Views and the C core hold the memoryview, which holds the mapping: it goes with the last
+        # of them.
         self._pixels: memoryview | None = memoryview(mapping)
         self.drawable = Drawable(**spec.drawable)
 

@@ -1,6 +1,7 @@
 """The Vulkan backend.
 
-Importing it loads nothing: libvulkan comes in with the first call, and its absence is a reason, not an error.
+Importing it loads nothing: libvulkan comes in with the first call, and its absence is a reason, not
+an error.
 """
 
 from __future__ import annotations

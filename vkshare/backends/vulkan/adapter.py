@@ -70,7 +70,8 @@ class VulkanAdapter(Adapter):
 def adapters() -> list[VulkanAdapter]:
     """The physical devices that can run a device, in the loader's order.
 
-    The list is made once a process. Thread-safe. OSError: this process has no room for drivers; ask again later.
+    The list is made once a process. Thread-safe. OSError: this process has no room for drivers; ask
+    again later.
     """
     return list(_find()[0])
 

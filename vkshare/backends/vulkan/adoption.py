@@ -35,8 +35,8 @@ def adopt_device(
 ) -> VulkanBackend:
     """An engine's own device.
 
-    The engine's objects are never destroyed. close() destroys the objects that vkshare made; call it before the engine
-    destroys the device.
+    The engine's objects are never destroyed. close() destroys the objects that vkshare made; call
+    it before the engine destroys the device.
 
     Raises
     ------

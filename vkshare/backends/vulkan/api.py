@@ -1,8 +1,8 @@
 """Cold Vulkan calls: structures that own what they point to, functions that check their results.
 
-Built on the cffi definitions of the PyPI package `vulkan`, not on its wrappers: those keep nested structures alive
-only through weak references, so a structure made as a temporary may be freed before the call. Here a Struct holds all
-that it points to.
+Built on the cffi definitions of the PyPI package `vulkan`, not on its wrappers: those keep nested
+structures alive only through weak references, so a structure made as a temporary may be freed
+before the call. Here a Struct holds all that it points to.
 
 Importing this module needs libvulkan; the package's __init__ turns its absence into a reason.
 """
@@ -49,8 +49,8 @@ VK = _Constants()
 class Struct:
     """A Vulkan structure, and everything that it points to: alive as long as this object is.
 
-    Fields read through: ``properties.limits.maxImageDimension2D``. A nested structure that such a read returns
-    refers to this object's memory without keeping it alive.
+    Fields read through: ``properties.limits.maxImageDimension2D``. A nested structure that such a
+    read returns refers to this object's memory without keeping it alive.
     """
 
     __slots__ = ("_kept", "pointer")
@@ -66,9 +66,9 @@ class Struct:
 def new(type_name: str, **fields: Any) -> Struct:
     """A zeroed structure with its sType set and the given fields filled in.
 
-    Fields take numbers, handles, None, Struct (by pointer or by value, as the field is), str, bytes, and lists of
-    these where the field is an array or a pointer to one, whose length goes to the count before it; plain dicts and
-    lists stand for nested structures without pointers.
+    Fields take numbers, handles, None, Struct (by pointer or by value, as the field is), str,
+    bytes, and lists of these where the field is an array or a pointer to one, whose length goes to
+    the count before it; plain dicts and lists stand for nested structures without pointers.
     """
     ctype, pointers, counts, number = _layout(type_name)
     pointer = ffi.new(ctype)
@@ -127,8 +127,9 @@ def structure_type(type_name: str) -> int:
 class Functions:
     """The functions of one VkInstance or VkDevice, looked up when first named.
 
-    ``vk.vkQueueWaitIdle(queue)`` takes Struct and None (NULL) as arguments and raises VulkanError or DeviceLostError
-    for a negative VkResult; it returns what the function returns. Thread-safe as far as the function is.
+    ``vk.vkQueueWaitIdle(queue)`` takes Struct and None (NULL) as arguments and raises VulkanError
+    or DeviceLostError for a negative VkResult; it returns what the function returns. Thread-safe as
+    far as the function is.
     """
 
     def __init__(self, get_proc_addr: Callable[[bytes], Any]) -> None:

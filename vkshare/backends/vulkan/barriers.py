@@ -1,9 +1,10 @@
 """Barriers: over memory, for an image's first use, and for its ownership.
 
-Images are in layout GENERAL from their first transition to their end; a swapchain's come out of PRESENT_SRC_KHR and go
-back to it in each list. Within a list no other layout ever occurs. A memory barrier over all commands is used between
-operations. A finer one would name the one stage and access of each operation; the drivers at hand drain the pipeline
-between a draw and its reader either way, and this one cannot be wrong.
+Images are in layout GENERAL from their first transition to their end; a swapchain's come out of
+PRESENT_SRC_KHR and go back to it in each list. Within a list no other layout ever occurs. A memory
+barrier over all commands is used between operations. A finer one would name the one stage and
+access of each operation; the drivers at hand drain the pipeline between a draw and its reader
+either way, and this one cannot be wrong.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ _LINEAR = "VkPhysicalDeviceLinearColorAttachmentFeaturesNV"
 class Context:
     """A logical device, our own or an engine's.
 
-    Objects made through it may be used from any thread; `lock` guards the command pools and what is destroyed: it is
-    held while a command buffer is allocated, recorded or freed, and while anything is destroyed.
+    Objects made through it may be used from any thread; `lock` guards the command pools and what is
+    destroyed: it is held while a command buffer is allocated, recorded or freed, and while anything
+    is destroyed.
     """
 
     def __init__(

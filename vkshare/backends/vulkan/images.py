@@ -1,7 +1,7 @@
 """Images of a surface: making them in memory of their own, exporting and importing that memory.
 
-Everything about a VkImage follows from its ImageSpec and the driver alone, so that both sides of a hand-over come to
-the same one.
+Everything about a VkImage follows from its ImageSpec and the driver alone, so that both sides of a
+hand-over come to the same one.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class VulkanImage:
         self.needs = requirements.memoryRequirements
         self._requirements = requirements  # owns what `needs` looks at
         self.is_dedicated |= bool(dedicated.requiresDedicatedAllocation or dedicated.prefersDedicatedAllocation)
-        # Else NVIDIA clears small linear images by marks that CUDA does not know: where it wrote afterwards, Vulkan saw
-        # the clear's colour still (driver 580, an H200).
+        # Else NVIDIA clears small linear images by marks that CUDA does not know: where it wrote
+        # afterwards, Vulkan saw the clear's colour still (driver 580, an H200).
         self.is_dedicated |= spec.in_device_memory
         if spec.tiling == "linear":
             subresource = ffi.new("VkImageSubresource *", {"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT})
@@ -168,7 +168,8 @@ class VulkanImage:
     def _sharing(self) -> dict[str, Any]:
         """Where the driver has a family that only copies, every device's images are shared with it, an engine's too.
 
-        Both sides of a hand-over must make the same image, and one without a second queue may be among them.
+        Both sides of a hand-over must make the same image, and one without a second queue may be
+        among them.
         """
         physical = self.context.physical
         if physical.transfer_family is None:
@@ -184,7 +185,8 @@ class VulkanImage:
     def memory_type(self) -> int:
         """The memory type.
 
-        A function of the spec and the driver, for an import must choose as the export did (VUID 01742).
+        A function of the spec and the driver, for an import must choose as the export did (VUID
+        01742).
         """
         wanted = mappable_flags() if self._is_for_host else [VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT]
         return self.context.physical.memory_type(self.needs.memoryTypeBits, wanted)
@@ -232,8 +234,8 @@ class VulkanImage:
     def import_elsewhere(self, importer: Callable[[MemoryHandle], None]) -> None:
         """Has another API of this process import the memory: `importer` takes over the handle's fd, unless it raises.
 
-        An API of a software driver maps the driver's file, which no peer can write, and gets the pages afterwards.
-        Calls must not overlap: the new mapping is found by its file.
+        An API of a software driver maps the driver's file, which no peer can write, and gets the
+        pages afterwards. Calls must not overlap: the new mapping is found by its file.
         """
         memory = self.export()
         kept, is_software = memory.fd, self.context.physical.is_software

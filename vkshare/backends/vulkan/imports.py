@@ -1,7 +1,7 @@
 """Opening another party's image.
 
-All of a descriptor is checked before the driver sees any of it (rules X15 to X18), and a software driver never sees the
-memory's file (sealed.py).
+All of a descriptor is checked before the driver sees any of it (rules X15 to X18), and a software
+driver never sees the memory's file (sealed.py).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
 def _import(image: VulkanImage, memory: MemoryHandle) -> None:
     """Has the driver of a GPU import the memory."""
     try:
-        # The driver owns an fd once the import succeeds, and not before: it gets a duplicate, closed here if refused.
+        # The driver owns an fd once the import succeeds, and not before: it gets a duplicate,
+        # closed here if refused.
         duplicate = fd_ops.duplicate(memory.fd)
     except OSError as error:
         if error.errno != errno.EBADF:

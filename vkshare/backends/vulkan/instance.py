@@ -1,8 +1,8 @@
 """VkInstances: one a process for each choice of validation, kept until the process ends.
 
-An instance is shared by all devices and never destroyed: drivers keep their threads below it, and making one takes
-longer than making a device. A child after fork() gets instances of its own; those inherited are left untouched, for
-their drivers' threads are gone.
+An instance is shared by all devices and never destroyed: drivers keep their threads below it, and
+making one takes longer than making a device. A child after fork() gets instances of its own; those
+inherited are left untouched, for their drivers' threads are gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from vkshare.backends.vulkan.messages import messenger_info
 from vkshare.errors import UnsupportedError, VulkanError
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
-# Enabled where the loader or a driver has them. Swapchains need the surface extensions on the instance.
+# Enabled where the loader or a driver has them. Swapchains need the surface extensions on the
+# instance.
 _OPTIONAL_EXTENSIONS = (
     "VK_EXT_debug_utils",
     "VK_KHR_surface",

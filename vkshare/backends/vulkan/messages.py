@@ -1,7 +1,7 @@
 """Messages of the validation layer, written to the log and passed to registered callbacks.
 
-The layer speaks on any thread inside any call, with the core's locks held. So a C callback without the GIL
-(native/backend/messages.h) only sends each message to a socket; a thread here reads it.
+The layer speaks on any thread inside any call, with the core's locks held. So a C callback without
+the GIL (native/backend/messages.h) only sends each message to a socket; a thread here reads it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Channel:
 def add_message_sink(sink: MessageSink) -> Callable[[], None]:
     """Has `sink(severity, message_id_name, text)` called for each message of the validation layer.
 
-    It is called soon after the message, on a thread of its own. Returns the function that takes the sink away again.
+    It is called soon after the message, on a thread of its own. Returns the function that takes the
+    sink away again.
     """
     _sinks.append(sink)
 

@@ -1,7 +1,7 @@
 """Owners of Vulkan objects: each object is destroyed once, with its owner or at the latest with the device.
 
-Also after Ctrl-C, which Python hears between any two calls: between a driver's call and the assignment of what it
-made, or between a destruction and the note that it was done.
+Also after Ctrl-C, which Python hears between any two calls: between a driver's call and the
+assignment of what it made, or between a destruction and the note that it was done.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Objects:
     """The Vulkan objects of one owner. Not thread-safe, but for destroy(), which takes the context's lock.
 
-    The end of an object is registered before the driver creates it. An end is an iterator whose first step is the
-    call that destroys: a next() in C, which no signal handler comes between, and that does nothing the second time.
+    The end of an object is registered before the driver creates it. An end is an iterator whose
+    first step is the call that destroys: a next() in C, which no signal handler comes between, and
+    that does nothing the second time.
     """
 
     def __init__(self, context: Context, then: Callable[[], None] | None = None) -> None:

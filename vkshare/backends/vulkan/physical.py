@@ -70,7 +70,8 @@ class PhysicalDevice:
             host_pointer_alignment=host.minImportedHostPointerAlignment if imports_host else 0,
             memory_types=tuple(types.memoryTypes[i].propertyFlags for i in range(types.memoryTypeCount)),
             graphics_family=next((i for i, f in enumerate(families) if f.queueFlags & VK.QUEUE_GRAPHICS_BIT), None),
-            # NVIDIA's alone were tried. With Mesa's backend_vulkan.c would destroy semaphores too early (DYING_LIMIT).
+            # NVIDIA's alone were tried. With Mesa's backend_vulkan.c would destroy semaphores too
+            # early (DYING_LIMIT).
             transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None)
             if driver.driverID == VK.DRIVER_ID_NVIDIA_PROPRIETARY
             else None,

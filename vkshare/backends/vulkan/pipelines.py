@@ -53,7 +53,8 @@ KINDS = (
 class Pipelines:
     """One layout (an image, the sRGB tables, push constants), two samplers, and a VkPipeline for each kind and format.
 
-    Not thread-safe: the context's lock is held while command buffers are recorded, and that covers it.
+    Not thread-safe: the context's lock is held while command buffers are recorded, and that covers
+    it.
     """
 
     def __init__(self, context: Context) -> None:

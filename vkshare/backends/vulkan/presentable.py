@@ -16,7 +16,8 @@ from vkshare.errors import ClosedError, UnsupportedError
 class PresentableImage:
     """A VkImage of a VkSwapchainKHR, and its view. Image of backends/base.py.
 
-    Neither is ours to destroy: the C core's swapchain does it. Between two lists it is in layout PRESENT_SRC_KHR.
+    Neither is ours to destroy: the C core's swapchain does it. Between two lists it is in layout
+    PRESENT_SRC_KHR.
     """
 
     stride = 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 PRESENT_MODES = {"immediate": 0, "mailbox": 1, "fifo": 2, "fifo_relaxed": 3}  # VkPresentModeKHR
 _MODE_NAMES = {number: name for name, number in PRESENT_MODES.items()}
-# Where the caller names no format. Blending and blitting are exact in these; -srgb would encode what is drawn.
+# Where the caller names no format. Blending and blitting are exact in these; -srgb would encode
+# what is drawn.
 _PREFERRED = ("bgra8unorm", "rgba8unorm", "rgb10a2unorm", "rgba16float", "rgba8unorm-srgb")
 _PREFERRED_HEADLESS = ("rgba8unorm", *_PREFERRED)  # the default formats, best first
 _COLOR_SPACES = {0: "srgb-nonlinear", 1000104002: "extended-srgb-linear"}
@@ -87,8 +88,8 @@ def headless_surface(context: Context) -> WindowSurface | None:
 def glfw_surface(context: Context, window: int, pace: int) -> WindowSurface:
     """The surface of a GLFW window (the address of its GLFWwindow), shown every `pace` ns.
 
-    On Wayland Mesa's FIFO waits inside vkQueuePresentKHR for a frame callback that a hidden window never gets. There
-    "fifo" is VK_PRESENT_MODE_MAILBOX, handed out at the display's pace.
+    On Wayland Mesa's FIFO waits inside vkQueuePresentKHR for a frame callback that a hidden window
+    never gets. There "fifo" is VK_PRESENT_MODE_MAILBOX, handed out at the display's pace.
 
     Raises
     ------

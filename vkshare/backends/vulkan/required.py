@@ -16,7 +16,8 @@ OPTIONAL_DEVICE_EXTENSIONS = ("VK_KHR_external_semaphore_fd", "VK_EXT_external_m
 PRESENT_FENCES = "VK_EXT_swapchain_maintenance1"
 PRESENT_FENCES_FEATURE = "swapchainMaintenance1"
 PRESENT_FENCES_NEED = ("VK_EXT_surface_maintenance1", "VK_KHR_get_surface_capabilities2")
-# NVIDIA draws to linear images without it too, but Vulkan forbids their views (VUID-VkImageViewCreateInfo-usage-02276).
+# NVIDIA draws to linear images without it too, but Vulkan forbids their views
+# (VUID-VkImageViewCreateInfo-usage-02276).
 LINEAR_RENDERING = "VK_NV_linear_color_attachment"
 
 

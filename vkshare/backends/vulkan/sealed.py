@@ -1,12 +1,14 @@
 """Memory of software drivers: their own mappings, filled with pages of a sealed memfd (rule X26).
 
-A software driver maps a file for memory that can be exported. lavapipe's file begins with {size, offset} of the
-mapping, which the driver reads when it imports the file and again when it frees the memory; every party can rewrite
-them. SwiftShader's file is not sealed: every party can truncate it, and the next access of the others is a SIGBUS.
+A software driver maps a file for memory that can be exported. lavapipe's file begins with {size,
+offset} of the mapping, which the driver reads when it imports the file and again when it frees the
+memory; every party can rewrite them. SwiftShader's file is not sealed: every party can truncate it,
+and the next access of the others is a SIGBUS.
 
-So a driver's file never leaves the process, and no driver opens a file from outside. Each party allocates exportable
-memory of its own, and maps one sealed memfd of vkshare's over the pixels in it. The bytes before the pixels (lavapipe's
-header) stay in the driver's own file, where no peer can write.
+So a driver's file never leaves the process, and no driver opens a file from outside. Each party
+allocates exportable memory of its own, and maps one sealed memfd of vkshare's over the pixels in
+it. The bytes before the pixels (lavapipe's header) stay in the driver's own file, where no peer can
+write.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from vkshare.formats import Format, get
 def fields(spec: ImageSpec) -> dict[str, int]:
     """The fields that VkImageCreateInfo and VkPhysicalDeviceImageFormatInfo2 have in common.
 
-    Copies are always possible: zeroing, read() and write() need them. Views may have another format if there is a raw
-    one.
+    Copies are always possible: zeroing, read() and write() need them. Views may have another format
+    if there is a raw one.
     """
     flags = {
         "render": VK.IMAGE_USAGE_COLOR_ATTACHMENT_BIT,

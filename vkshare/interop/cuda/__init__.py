@@ -4,9 +4,9 @@
         with shared.access(acquire=1, release=0, stream=torch.cuda.current_stream()) as view:
             torch.from_dlpack(view).mul_(2)             # or cupy.from_dlpack(view), view.pointer, view.array ...
 
-Nothing is copied, and the CPU does not wait: the stream waits for the surface's own timeline semaphore and signals
-it. ``open_fence(fence)`` gives streams a fence to wait for and to signal, whatever it stands for. Needs cuda-bindings
-(``vkshare[cuda]``), and a GPU of NVIDIA's.
+Nothing is copied, and the CPU does not wait: the stream waits for the surface's own timeline
+semaphore and signals it. ``open_fence(fence)`` gives streams a fence to wait for and to signal,
+whatever it stands for. Needs cuda-bindings (``vkshare[cuda]``), and a GPU of NVIDIA's.
 """
 
 from __future__ import annotations

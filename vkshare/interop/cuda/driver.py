@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 STREAM_LEGACY = 1  # CU_STREAM_LEGACY
 CAPTURE_ERRORS = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_..., CUDA_ERROR_CAPTURED_EVENT
-# After these "the process must be terminated and relaunched" (CUDA driver API, 6.1, CUresult): an uncorrectable error
-# of memory or NVLink, a context that is gone, and what a kernel did. Every later call returns the same.
+# After these "the process must be terminated and relaunched" (CUDA driver API, 6.1, CUresult): an
+# uncorrectable error of memory or NVLink, a context that is gone, and what a kernel did. Every
+# later call returns the same.
 _FATAL = frozenset({214, 220, 226, 700, 702, 709, 710, *range(714, 720)})
 
 

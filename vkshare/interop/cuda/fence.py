@@ -83,8 +83,9 @@ class CUDAFence(Opened):
     def wait(self, value: int, stream: Any = None, timeout: float | None = None) -> None:
         """The stream's work from here on runs once the fence has the value; the GPU waits, not the CPU.
 
-        The CPU waits only until the value is certain to come: its signal is with a driver, or was reached. A stream is
-        never given a wait for a value that is not queued, or that only a held submission will signal.
+        The CPU waits only until the value is certain to come: its signal is with a driver, or was
+        reached. A stream is never given a wait for a value that is not queued, or that only a held
+        submission will signal.
 
         Parameters
         ----------
@@ -123,9 +124,10 @@ class CUDAFence(Opened):
     def signal(self, value: int, stream: Any = None) -> None:
         """Signal the value once the stream's work so far, and every value queued before, has completed.
 
-        Returns at once. From then on the value is queued (``Fence.queued_value``): submissions that wait for it go to
-        the driver, here and in other processes, and wait on the GPU. Should CUDA die with the work under way, waits for
-        the value end in AbandonedError as soon as this process finds out, by its next call of this object or its end.
+        Returns at once. From then on the value is queued (``Fence.queued_value``): submissions that
+        wait for it go to the driver, here and in other processes, and wait on the GPU. Should CUDA
+        die with the work under way, waits for the value end in AbandonedError as soon as this
+        process finds out, by its next call of this object or its end.
 
         Parameters
         ----------

@@ -1,6 +1,7 @@
 """CUDA imports of a surface: its memory, and its timeline semaphore.
 
-Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd belongs to CUDA once it is imported.
+Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd belongs to CUDA once
+it is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
 _SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
 
-# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; rgb10a2unorm has no such channels.
+# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; rgb10a2unorm has
+# no such channels.
 _CHANNELS = {"uint8": "CU_AD_FORMAT_UNSIGNED_INT8", "float16": "CU_AD_FORMAT_HALF", "float32": "CU_AD_FORMAT_FLOAT"}
 _buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
 _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
@@ -32,7 +34,8 @@ _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 class ImportedMemory:
     """A surface's memory in CUDA: a buffer (linear tiling), or an array (optimal).
 
-    Each view, tensor and capsule refers to the memory, which is freed with the last of them. Thread-safe.
+    Each view, tensor and capsule refers to the memory, which is freed with the last of them.
+    Thread-safe.
     """
 
     def __init__(self, gpu: GPU, spec: ImageSpec, memory: MemoryHandle, surface: Surface) -> None:
@@ -145,7 +148,8 @@ class ImportedMemory:
 def free(gpu: GPU, things: list[tuple[str, Any]]) -> bool:
     """Calls these functions of the driver with these handles, once CUDA's work so far has run. False: it never will.
 
-    CUDA refuses to wait while a stream is captured into a graph; then the next call that comes here sees to it.
+    CUDA refuses to wait while a stream is captured into a graph; then the next call that comes here
+    sees to it.
     """
     _to_free.append((gpu, things))
     return gpu not in free_what_is_left()

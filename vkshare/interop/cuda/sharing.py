@@ -42,10 +42,11 @@ class _Tensor:
 def share(device: Device, tensor: Any, *, format: str | Format | None = None, stream: Any = None) -> Surface:
     """A linear surface with the tensor's bytes.
 
-    Where the memory is that of a surface that is open in CUDA here, it is a handle of that very surface: nothing is
-    copied, and it is acquired as its other handles are. Any other memory is copied on the GPU, once, in `stream`; the
-    surface is new and not owned, its key is 0, and its next owner comes after the copy, which the call waits for.
-    ``surface.statistics().copied_bytes`` says which it was. The caller closes the surface.
+    Where the memory is that of a surface that is open in CUDA here, it is a handle of that very
+    surface: nothing is copied, and it is acquired as its other handles are. Any other memory is
+    copied on the GPU, once, in `stream`; the surface is new and not owned, its key is 0, and its
+    next owner comes after the copy, which the call waits for. ``surface.statistics().copied_bytes``
+    says which it was. The caller closes the surface.
 
     Parameters
     ----------

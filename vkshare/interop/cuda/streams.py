@@ -16,8 +16,8 @@ _IN_ORDER = {"surface": "hand the surface over", "fence": "wait for the fence an
 def handle(stream: Any) -> int:
     """Return the CUstream of a stream.
 
-    None (the legacy default stream), an integer, a stream of PyTorch, CuPy, Numba or cuda-bindings, or anything that
-    has ``__cuda_stream__``.
+    None (the legacy default stream), an integer, a stream of PyTorch, CuPy, Numba or cuda-bindings,
+    or anything that has ``__cuda_stream__``.
 
     Raises
     ------

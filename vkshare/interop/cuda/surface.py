@@ -31,8 +31,9 @@ class CUDAStatistics:
 def open(surface: Surface) -> CUDASurface:
     """The surface in CUDA: the memory of the surface itself. Nothing is copied.
 
-    It takes its turns through this handle: where CUDA is to wait for another thread of the process, give it a handle of
-    its own, ``device.open_surface(surface)``. A queue's surface may be opened too, and is used with ``within()``.
+    It takes its turns through this handle: where CUDA is to wait for another thread of the process,
+    give it a handle of its own, ``device.open_surface(surface)``. A queue's surface may be opened
+    too, and is used with ``within()``.
 
     Parameters
     ----------
@@ -89,10 +90,11 @@ class CUDASurface(Opened):
     ) -> CUDABlock:
         """``with shared.access(acquire=1, release=0, stream=stream) as view:`` owns the surface for CUDA in the block.
 
-        The CPU waits until the surface was released with that key, and for no work: the stream's work from here on
-        waits on the GPU for what the owners before have submitted, and at the end of the block the next owner's waits
-        for what the stream has by then. Streams that take the view by DLPack (PyTorch's current one) are joined.
-        Vulkan's commands on this handle are refused meanwhile.
+        The CPU waits until the surface was released with that key, and for no work: the stream's
+        work from here on waits on the GPU for what the owners before have submitted, and at the end
+        of the block the next owner's waits for what the stream has by then. Streams that take the
+        view by DLPack (PyTorch's current one) are joined. Vulkan's commands on this handle are
+        refused meanwhile.
 
         Parameters
         ----------
@@ -121,8 +123,9 @@ class CUDASurface(Opened):
     def within(self, *, stream: Any = None, writable: bool = True) -> CUDABlock:
         """``with shared.within(stream=stream) as view:`` is CUDA's block in a turn that the handle has already.
 
-        For a queue's surfaces, and wherever ``surface.acquire()`` was called. CUDA's work comes after the commands that
-        were submitted to the surface in this turn, and before those that are submitted after the block.
+        For a queue's surfaces, and wherever ``surface.acquire()`` was called. CUDA's work comes
+        after the commands that were submitted to the surface in this turn, and before those that
+        are submitted after the block.
 
         Raises, when the block is entered
         ---------------------------------
@@ -164,7 +167,8 @@ class CUDASurface(Opened):
         """The handle owns the surface: CUDA's part of the turn begins."""
         memory, timeline = self._open_parts()
         surface = self._surface
-        # CUDA's streams see the CPU's writes to mapped memory only after work of Vulkan's queue (seen on an H200).
+        # CUDA's streams see the CPU's writes to mapped memory only after work of Vulkan's queue
+        # (seen on an H200).
         value = surface._external_begin(surface.is_host_visible, timeout)
         try:
             self._give_wait(timeline, value, stream)

@@ -43,9 +43,9 @@ class CUDABlock(Block["CUDAView"]):
 class CUDAView:
     """A surface in CUDA inside ``with shared.access() as view:``. After the block it refuses every use.
 
-    Linear surfaces have ``__cuda_array_interface__``, DLPack and `pointer`; optimal ones `array`, `texture_object` and
-    `surface_object`. Arrays and tensors taken from it keep the memory alive beyond the block, but what they show may be
-    changed by the next owner: copy what is kept.
+    Linear surfaces have ``__cuda_array_interface__``, DLPack and `pointer`; optimal ones `array`,
+    `texture_object` and `surface_object`. Arrays and tensors taken from it keep the memory alive
+    beyond the block, but what they show may be changed by the next owner: copy what is kept.
     """
 
     __slots__ = ("__weakref__", "_memory", "_others", "_stream", "_writable")
@@ -134,8 +134,9 @@ class CUDAView:
     ) -> Any:
         """A DLPack capsule over the memory itself; see the array API standard.
 
-        Work of `stream`, the consumer's (None: the legacy default one; -1: the caller sees to it), comes after what the
-        access waits for; at the end of the block the surface is handed on behind that stream's work too.
+        Work of `stream`, the consumer's (None: the legacy default one; -1: the caller sees to it),
+        comes after what the access waits for; at the end of the block the surface is handed on
+        behind that stream's work too.
 
         Raises
         ------

@@ -4,8 +4,9 @@
         with shared.access(acquire=1, release=0) as view:
             draw(view.texture)                          # or into view.framebuffer
 
-Needs neither PyOpenGL nor moderngl: the functions come from the context itself. Both work with the names that are
-given, and moderngl gets an object of its own by ``shared.moderngl_texture(context)``.
+Needs neither PyOpenGL nor moderngl: the functions come from the context itself. Both work with the
+names that are given, and moderngl gets an object of its own by
+``shared.moderngl_texture(context)``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """OpenGL contexts without a display, on the GPU that a device is on: for tests, servers and demos.
 
-Follows EGL 1.5, EGL_EXT_device_enumeration, EGL_EXT_platform_device and EGL_KHR_surfaceless_context.
+Follows EGL 1.5, EGL_EXT_device_enumeration, EGL_EXT_platform_device and
+EGL_KHR_surfaceless_context.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class _EGL:
     def displays(self) -> list[tuple[str, int]]:
         """(what it is, EGLDisplay) of each device; Mesa's surfaceless platform where devices cannot be listed.
 
-        They stay initialised: a display is the whole process's, and to end it would end others' contexts.
+        They stay initialised: a display is the whole process's, and to end it would end others'
+        contexts.
         """
         client = self.extensions()
         if {"EGL_EXT_device_enumeration", "EGL_EXT_platform_device"} <= client:
@@ -257,7 +259,8 @@ def current_display() -> int:
 def with_context(display: int, handle: int, call: Any) -> bool:
     """Runs `call()` with that EGL context current, then what was before. False where it cannot be made current.
 
-    EGL answers an error, and nothing worse, for a context that is gone or current in another thread.
+    EGL answers an error, and nothing worse, for a context that is gone or current in another
+    thread.
     """
     egl = _EGL()
     try:

@@ -1,6 +1,7 @@
 """The objects of OpenGL over a surface's memory: memory object, texture, framebuffer.
 
-Follows GL_EXT_memory_object and GL_EXT_memory_object_fd. Everything here works on the context that is current.
+Follows GL_EXT_memory_object and GL_EXT_memory_object_fd. Everything here works on the context that
+is current.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _Text = c_char * 128  # more than a label has
 class SharedTexture:
     """A texture over a surface's memory, the framebuffer that draws into it, and the memory object below them.
 
-    The texture has a label of its own, so that a context that came to have the same address as another that is gone
-    is not taken for it: is_here() asks for it.
+    The texture has a label of its own, so that a context that came to have the same address as
+    another that is gone is not taken for it: is_here() asks for it.
     """
 
     def __init__(self, gl: GL, surface: Surface) -> None:

@@ -70,8 +70,9 @@ class CPUOrder:
 class GPUOrder:
     """Each waits for the other on the GPU, by two binary semaphores that Vulkan exports (GL_EXT_semaphore_fd).
 
-    Both are signalled and waited for once an access. At either end the image is in VK_IMAGE_LAYOUT_GENERAL and belongs
-    to VK_QUEUE_FAMILY_EXTERNAL, as it does between any two parties.
+    Both are signalled and waited for once an access. At either end the image is in
+    VK_IMAGE_LAYOUT_GENERAL and belongs to VK_QUEUE_FAMILY_EXTERNAL, as it does between any two
+    parties.
     """
 
     kind = "gpu"
@@ -117,7 +118,8 @@ class GPUOrder:
         device = self._surface.device
         semaphores, self._vulkan = self._vulkan, []
         if not device._is_unusable:
-            # A later batch, too, has run: until then Mesa may look at what an earlier one waited for.
+            # A later batch, too, has run: until then Mesa may look at what an earlier one waited
+            # for.
             last = device._counters()["submitted"]
             for semaphore in semaphores:
                 device._deletion_queue.defer(semaphore, lambda: device._completed > last)

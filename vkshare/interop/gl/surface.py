@@ -38,8 +38,9 @@ class GLStatistics:
 def open(surface: Surface) -> GLSurface:
     """The surface in the OpenGL context that is current in this thread: a texture and a framebuffer. Nothing is copied.
 
-    It takes its turns through this handle: a thread that draws with both needs no second one. Where OpenGL is to wait
-    for Vulkan in another thread of the process, open another handle for it: ``device.open_surface(surface.export())``.
+    It takes its turns through this handle: a thread that draws with both needs no second one. Where
+    OpenGL is to wait for Vulkan in another thread of the process, open another handle for it:
+    ``device.open_surface(surface.export())``.
 
     Parameters
     ----------
@@ -65,8 +66,9 @@ def open(surface: Surface) -> GLSurface:
 class GLSurface(Closing):
     """A surface in one OpenGL context. Made by vkshare.interop.gl.open().
 
-    Belongs to its context: access() and the views work in the thread where that is current. close() works anywhere.
-    Closing the surface, or its device, leaves texture and memory valid; there are no more turns then.
+    Belongs to its context: access() and the views work in the thread where that is current. close()
+    works anywhere. Closing the surface, or its device, leaves texture and memory valid; there are
+    no more turns then.
     """
 
     def __init__(self, surface: Surface) -> None:
@@ -135,8 +137,8 @@ class GLSurface(Closing):
     def swaps_red_and_blue(self) -> bool:
         """True for bgra8unorm, which OpenGL has not: the texture is GL_RGBA8 over the same bytes.
 
-        Shaders that sample it get red as red (by a swizzle). Pixels that are drawn, cleared, read or written through
-        the framebuffer have red and blue exchanged: write ``colour.bgra``.
+        Shaders that sample it get red as red (by a swizzle). Pixels that are drawn, cleared, read
+        or written through the framebuffer have red and blue exchanged: write ``colour.bgra``.
         """
         return self._pixel.swaps_red_and_blue
 
@@ -154,7 +156,8 @@ class GLSurface(Closing):
     def access(self, acquire: int = 0, release: int = 0, timeout: float | None = None) -> GLBlock:
         """``with shared.access(acquire=1, release=0) as view:`` owns the surface for OpenGL inside the block.
 
-        Vulkan's commands on this handle are not in order with OpenGL's inside the block: leave them out.
+        Vulkan's commands on this handle are not in order with OpenGL's inside the block: leave them
+        out.
 
         Parameters
         ----------
@@ -175,8 +178,9 @@ class GLSurface(Closing):
     def within(self) -> GLBlock:
         """``with shared.within() as view:`` is OpenGL's block in a turn that the handle has already.
 
-        For a queue's surfaces, and wherever ``surface.acquire()`` was called: OpenGL's work comes after the commands
-        that were submitted to the surface in this turn, and before those that are submitted after the block.
+        For a queue's surfaces, and wherever ``surface.acquire()`` was called: OpenGL's work comes
+        after the commands that were submitted to the surface in this turn, and before those that
+        are submitted after the block.
 
         Raises, when the block is entered
         ---------------------------------
@@ -190,7 +194,8 @@ class GLSurface(Closing):
     def moderngl_texture(self, context: Any) -> Any:
         """The texture as an object of moderngl, for a moderngl.Context of this very context.
 
-        Releasing it leaves the texture alone. Raises InvalidCallError (another context is current), TypeError.
+        Releasing it leaves the texture alone. Raises InvalidCallError (another context is current),
+        TypeError.
         """
         self._require_here()
         if type(context).__module__.split(".")[0] != "moderngl" or not hasattr(context, "external_texture"):
@@ -209,8 +214,9 @@ class GLSurface(Closing):
     def close(self) -> None:
         """Deletes texture, framebuffer and memory object; the surface stays open. Idempotent, from any thread.
 
-        Where another context is current, or none, an EGL context is made current for the moment. If that cannot be (it
-        is current in another thread; GLX has no safe way), they stay until their context ends, which frees them.
+        Where another context is current, or none, an EGL context is made current for the moment. If
+        that cannot be (it is current in another thread; GLX has no safe way), they stay until their
+        context ends, which frees them.
         """
         with self._lock:
             shared, self._shared = self._shared, None

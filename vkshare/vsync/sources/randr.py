@@ -52,7 +52,8 @@ def choose_interval(area: Area, places: list[tuple[Area, int]], modes: dict[int,
 def parse_resources(reply: bytes) -> tuple[dict[int, Fraction], tuple[int, ...], int]:
     """Returns intervals by mode, the ids of the controllers (CRTCs), and the time stamp for requests about them.
 
-    `reply`: GetScreenResourcesCurrent's. A mode without timings, as virtual servers have, is left out.
+    `reply`: GetScreenResourcesCurrent's. A mode without timings, as virtual servers have, is left
+    out.
     """
     stamp, n_controllers, n_outputs, n_modes = struct.unpack_from("=IHHH", reply, 12)
     at = 32
@@ -60,7 +61,8 @@ def parse_resources(reply: bytes) -> tuple[dict[int, Fraction], tuple[int, ...],
     at += 4 * (n_controllers + n_outputs)
     modes: dict[int, Fraction] = {}
     for _ in range(n_modes):
-        # id, size, dot clock in Hz, three of the horizontal line, its total, skew, two vertical, the total, name, flags
+        # id, size, dot clock in Hz, three of the horizontal line, its total, skew, two vertical,
+        # the total, name, flags
         mode, dot_clock, width, height, flags = struct.unpack_from("=I4xI4xH6xH2xI", reply, at)
         at += 32
         lines = Fraction(height) * (2 if flags & _DOUBLE_SCAN else 1) / (2 if flags & _INTERLACE else 1)
