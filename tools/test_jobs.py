@@ -21,6 +21,7 @@ from results import NATIVE, RESULTS, ROOT, Results, from_junit
 
 DRIVERS = ("cpu", "lavapipe25", "swiftshader", "lavapipe22", "gpu")  # the longest first
 SERIAL_DRIVERS = ("cpu", "lavapipe25")  # in `make test`; in `make test-full` each driver has a serial part
+PARTS = {"cpu": 2}  # that run beside each other, each with every second module: cpu has as many tests as the others
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 PYTEST = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
 NO_TESTS_COLLECTED = 5  # pytest's exit status
@@ -57,7 +58,8 @@ class Job:
 
     def answers_to(self, names: set[str]) -> bool:
         """Return whether one of `names` means this job: its backend, suite, the suite's first word, or all."""
-        return bool(names & {self.backend, self.suite, self.suite.partition("-")[0], self.name})
+        first = self.suite.partition("-")[0]
+        return bool(names & {self.backend, self.suite, first, f"{self.backend}.{first}", self.name})
 
 
 def our_environment() -> dict[str, str]:
@@ -110,23 +112,25 @@ def _pytest_jobs(driver: str, arguments: list[str], full: bool) -> Iterator[Job]
     environment, unavailable = prepare_driver(driver)
     environment |= pytest_environment(driver) | ({"VKSHARE_FULL": "1"} if full else {})
     selection = [] if full else ["--brief"]
-    for suite, marks in (("pytest", "not serial"), ("pytest-serial", "serial")):
-        is_serial = suite == "pytest-serial"
-        if is_serial and not full and driver not in SERIAL_DRIVERS:
-            continue
-        job = Job(driver, suite, environment=environment, unavailable=unavailable, alone=is_serial)
+    for suite, marks, files in _pytest_suites(driver, 1 if arguments else PARTS.get(driver, 1), full):
+        job = Job(driver, suite, environment=environment, unavailable=unavailable, alone=marks == "serial")
         results = results_options(job.results_path, driver)
-        files = _serial_files() if is_serial and not arguments else []
-        job.commands = [[*PYTEST, *selection, "-m", marks, *results, *arguments, *files]]
+        job.commands = [[*PYTEST, *selection, "-m", marks, *results, *(arguments or files)]]
         job.collect = _loader(job.results_path, suite)
         job.accepts = (0, NO_TESTS_COLLECTED) if job.alone or arguments else (0,)
         job.again = lambda test: f"make check D={driver} T={shlex.quote(test)}"
         yield job
 
 
-def _serial_files() -> list[str]:
-    """Return the modules that have serial tests: to collect all the others takes longer than to run these."""
-    return sorted(str(path) for path in (ROOT / "tests").rglob("test_*.py") if "mark.serial" in path.read_text())
+def _pytest_suites(driver: str, parts: int, full: bool) -> Iterator[tuple[str, str, list[str]]]:
+    """The suites of a driver: their names, the marks of their tests, and the modules that have such tests."""
+    modules = sorted((ROOT / "tests").rglob("test_*.py"))
+    for part in range(parts):
+        name = f"pytest-{part + 1}" if parts > 1 else "pytest"
+        yield name, "not serial", [str(path) for path in modules[part::parts]]
+    if full or driver in SERIAL_DRIVERS:
+        # To collect the others takes longer than to run these.
+        yield "pytest-serial", "serial", [str(path) for path in modules if "mark.serial" in path.read_text()]
 
 
 def results_options(path: Path, backend: str) -> list[str]:
