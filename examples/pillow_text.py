@@ -8,7 +8,6 @@ with vks.open() as device, device.create_surface(640, 360, "rgba8unorm") as surf
     with surface.access() as view:
         device.submit(device.record().clear(view, (0.1, 0.1, 0.3, 1)))
         if surface.is_host_visible:
-            # Waits for the clear, then draws on the same bytes that the GPU, or another process,
-            # sees.
+            # Waits for the clear, then draws on the bytes that the GPU, or another process, sees.
             ImageDraw.Draw(view.pillow()).text((20, 20), "no copy", fill="white")
     print(device.statistics().copied_bytes, "bytes copied")

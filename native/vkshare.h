@@ -291,8 +291,8 @@ vks_status vks_submission_wait(vks_device *device, const vks_submission *submiss
  * only. */
 vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_event_queue *event_queue,
                                  uint64_t token);
-void vks_work_ref(vks_work *op);
-void vks_work_unref(vks_work *op);
+void vks_work_ref(vks_work *work);
+void vks_work_unref(vks_work *work);
 
 /* ---- fences ---------------------------------------------------------------------------------------------------- */
 
@@ -421,14 +421,14 @@ vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t dead
  * detects owners that have died. */
 vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key);
 vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline);
-/* mode="gpu": returns at once. *op is the held acquire (a reference), or NULL if the acquire was
+/* mode="gpu": returns at once. *work is the held acquire (a reference), or NULL if the acquire was
  * granted at once. VKS_ALREADY_OWNER, VKS_ABANDONED. */
-vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **op);
+vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **work);
 /* For acquire_async. poll: VKS_OK: granted. VKS_TIMEOUT: not yet. Another status: it failed. cancel
  * returns VKS_OK if the acquire was granted first. */
-vks_status vks_work_poll(vks_work *op);
-vks_status vks_work_cancel(vks_work *op);
-vks_status vks_work_notify(vks_work *op, vks_event_queue *event_queue, uint64_t token);
+vks_status vks_work_poll(vks_work *work);
+vks_status vks_work_cancel(vks_work *work);
+vks_status vks_work_notify(vks_work *work, vks_event_queue *event_queue, uint64_t token);
 /* Releases the surface under a key, as DXGI's ReleaseSync does: the next acquire with this key gets
  * it. VKS_NOT_OWNER; VKS_ABANDONED: earlier work in the chain of owners failed. */
 vks_status vks_surface_release(vks_surface *surface, uint64_t key);

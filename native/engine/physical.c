@@ -149,14 +149,14 @@ uint32_t vks_physical_memory_type(const vks_physical *physical, uint32_t allowed
 
 /* ---- what an engine enables ---- */
 
-vks_status vks_vulkan_requirements(PFN_vkGetInstanceProcAddr get, VkInstance handle, VkPhysicalDevice physical_device,
-                                   vks_requirements *out)
+vks_status vks_vulkan_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
+                                   VkPhysicalDevice physical_device, vks_requirements *out)
 {
-    VKS_NEEDS(handle, physical_device, out);
-    vks_instance instance;
+    VKS_NEEDS(instance, physical_device, out);
+    vks_instance loaded;
     vks_physical physical;
-    vks_status status = vks_instance_load(get, handle, &instance);
-    if (status || (status = vks_physical_read(&instance, physical_device, &physical)))
+    vks_status status = vks_instance_load(get_instance_proc_addr, instance, &loaded);
+    if (status || (status = vks_physical_read(&loaded, physical_device, &physical)))
         return status;
     *out = (vks_requirements){.api_version = VK_API_VERSION_1_3,
                               .extensions = {VKS_NEEDED_EXTENSION},

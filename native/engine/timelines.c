@@ -109,18 +109,19 @@ static vks_status try_signal(const side *ours, const side *theirs)
                : vks_fail(VKS_UNSUPPORTED, code, "an imported timeline semaphore did not reach the exporter's value");
 }
 
-vks_status vks_vulkan_try_timelines(PFN_vkGetInstanceProcAddr get, VkInstance handle, VkPhysicalDevice physical_device)
+vks_status vks_vulkan_try_timelines(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
+                                    VkPhysicalDevice physical_device)
 {
-    VKS_NEEDS(handle, physical_device);
-    vks_instance instance;
+    VKS_NEEDS(instance, physical_device);
+    vks_instance loaded;
     vks_physical physical;
     side ours = {0}, theirs = {0};
-    vks_status status = vks_instance_load(get, handle, &instance);
-    if (status || (status = vks_physical_read(&instance, physical_device, &physical)) ||
-        (status = check_properties(&instance, &physical)))
+    vks_status status = vks_instance_load(get_instance_proc_addr, instance, &loaded);
+    if (status || (status = vks_physical_read(&loaded, physical_device, &physical)) ||
+        (status = check_properties(&loaded, &physical)))
         return status;
-    if (!(status = make_side(&ours, &instance, &physical, true)) &&
-        !(status = make_side(&theirs, &instance, &physical, false)) && !(status = share(&ours, &theirs)))
+    if (!(status = make_side(&ours, &loaded, &physical, true)) &&
+        !(status = make_side(&theirs, &loaded, &physical, false)) && !(status = share(&ours, &theirs)))
         status = try_signal(&ours, &theirs);
     end_side(&theirs);
     end_side(&ours);

@@ -152,12 +152,12 @@ static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_fram
     return status;
 }
 
-vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out)
 {
-    VKS_NEEDS(s, out);
+    VKS_NEEDS(swapchain, out);
     uint64_t began = vks_trace_begin();
-    vks_status status = wait_and_acquire(s, deadline, out);
-    VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, s, out, began, status));
+    vks_status status = wait_and_acquire(swapchain, deadline, out);
+    VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, swapchain, out, began, status));
     return status;
 }
 

@@ -196,10 +196,10 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
     return status;
 }
 
-void vks_swapchain_close(vks_swapchain *s)
+void vks_swapchain_close(vks_swapchain *swapchain)
 {
-    VKS_NEEDS_OR(, s);
-    while (vks_swapchain_try_close(s) == VKS_INTERRUPTED)
+    VKS_NEEDS_OR(, swapchain);
+    while (vks_swapchain_try_close(swapchain) == VKS_INTERRUPTED)
         ;
 }
 
@@ -224,11 +224,12 @@ static vks_status retarget_vulkan(vks_swapchain *s, uint64_t surface)
     return VKS_OK;
 }
 
-vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
+vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface)
 {
-    VKS_NEEDS(s);
-    vks_status status = vks_swapchain_enter_lost(s);
+    VKS_NEEDS(swapchain);
+    vks_status status = vks_swapchain_enter_lost(swapchain);
     if (status)
         return status;
-    return vks_swapchain_leave(s, s->info.vulkan ? retarget_vulkan(s, surface) : vks_offscreen_retarget(s, surface));
+    return vks_swapchain_leave(swapchain, swapchain->info.vulkan ? retarget_vulkan(swapchain, surface)
+                                                                 : vks_offscreen_retarget(swapchain, surface));
 }

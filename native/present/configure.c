@@ -2,21 +2,21 @@
  */
 #include "swapchain_state.h"
 
-vks_status vks_swapchain_resize(vks_swapchain *s, uint32_t width, uint32_t height)
+vks_status vks_swapchain_resize(vks_swapchain *swapchain, uint32_t width, uint32_t height)
 {
-    VKS_NEEDS(s);
-    vks_status status = vks_swapchain_check(s);
+    VKS_NEEDS(swapchain);
+    vks_status status = vks_swapchain_check(swapchain);
     if (!status)
-        atomic_store(&s->wanted, (uint64_t)width << 32 | height);
+        atomic_store(&swapchain->wanted, (uint64_t)width << 32 | height);
     return status;
 }
 
-vks_status vks_swapchain_set_mode(vks_swapchain *s, uint32_t present_mode)
+vks_status vks_swapchain_set_mode(vks_swapchain *swapchain, uint32_t present_mode)
 {
-    VKS_NEEDS(s);
-    vks_status status = vks_swapchain_check(s);
+    VKS_NEEDS(swapchain);
+    vks_status status = vks_swapchain_check(swapchain);
     if (!status)
-        atomic_store(&s->mode, present_mode);
+        atomic_store(&swapchain->mode, present_mode);
     return status;
 }
 

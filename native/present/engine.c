@@ -25,29 +25,29 @@ static vks_status give_to_engine(vks_swapchain *s, vks_present_image *image)
     return VKS_OK;
 }
 
-vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *frame, uint64_t *acquired,
+vks_status vks_swapchain_take_semaphores(vks_swapchain *swapchain, const vks_frame *frame, uint64_t *acquired,
                                          uint64_t *rendered)
 {
-    VKS_NEEDS(s, frame, acquired, rendered);
+    VKS_NEEDS(swapchain, frame, acquired, rendered);
     vks_present_image *image = NULL;
     *acquired = *rendered = 0;
-    if (!s->info.vulkan)
+    if (!swapchain->info.vulkan)
         return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen swapchain has no semaphores to wait for");
-    vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
+    vks_status status = vks_swapchain_enter(swapchain, VKS_FOREVER);
     if (status)
         return status;
-    pthread_mutex_lock(&s->device->lock);
-    status = vks_image_find(s, frame, &image);
+    pthread_mutex_lock(&swapchain->device->lock);
+    status = vks_image_find(swapchain, frame, &image);
     if (!status && !image->by_engine && image->frame.n_rendered > image->n_read)
         status = vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: take its semaphores before that");
-    if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
-        status = give_to_engine(s, image);
-        vks_device_end_present(s->device);
+    if (!status && !image->by_engine && !(status = vks_device_begin_present(swapchain->device, VKS_FOREVER))) {
+        status = give_to_engine(swapchain, image);
+        vks_device_end_present(swapchain->device);
     }
     if (!status) {
         *acquired = image->engine[0];
         *rendered = image->engine[1];
     }
-    pthread_mutex_unlock(&s->device->lock);
-    return vks_swapchain_leave(s, status);
+    pthread_mutex_unlock(&swapchain->device->lock);
+    return vks_swapchain_leave(swapchain, status);
 }

@@ -2,27 +2,27 @@
  */
 #include "swapchain_state.h"
 
-vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
+vks_status vks_swapchain_drop(vks_swapchain *swapchain, const vks_frame *frame)
 {
-    VKS_NEEDS(s, frame);
+    VKS_NEEDS(swapchain, frame);
     vks_present_image *image;
-    vks_status status = vks_swapchain_check(s);
+    vks_status status = vks_swapchain_check(swapchain);
     if (status)
         return status;
-    bool locked = vks_swapchain_try_lock(s);
-    pthread_mutex_lock(&s->device->lock); /* device->lock suffices to read the states */
-    if (!(status = vks_image_find(s, frame, &image))) {
+    bool locked = vks_swapchain_try_lock(swapchain);
+    pthread_mutex_lock(&swapchain->device->lock); /* device->lock suffices to read the states */
+    if (!(status = vks_image_find(swapchain, frame, &image))) {
         if (image->surface)
             vks_surface_set_accessible(image->surface, false);
         image->is_dropped = true;
         if (locked)
-            vks_image_put_back(s, image);
+            vks_image_put_back(swapchain, image);
         else
-            s->has_dropped = true; /* the next holder of the lock takes the frame back */
+            swapchain->has_dropped = true; /* the next holder of the lock takes the frame back */
     }
-    pthread_mutex_unlock(&s->device->lock);
+    pthread_mutex_unlock(&swapchain->device->lock);
     if (locked)
-        vks_swapchain_unlock(s);
+        vks_swapchain_unlock(swapchain);
     return status;
 }
 
@@ -47,20 +47,20 @@ static vks_status outdated(void)
     return vks_fail(VKS_BAD_CALL, 0, "the image is from before the swapchain was resized; acquire() another frame");
 }
 
-vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
+vks_status vks_swapchain_image(vks_swapchain *swapchain, uint32_t index, uint64_t generation, vks_frame_image *out)
 {
-    VKS_NEEDS(s, out);
-    vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
+    VKS_NEEDS(swapchain, out);
+    vks_status status = vks_swapchain_enter(swapchain, VKS_FOREVER);
     if (status)
         return status;
-    vks_generation *of = vks_generation_find(s, generation, index);
+    vks_generation *of = vks_generation_find(swapchain, generation, index);
     if (!of)
-        return vks_swapchain_leave(s, outdated());
+        return vks_swapchain_leave(swapchain, outdated());
     vks_present_image *image = &of->images[index];
-    if (s->info.vulkan && s->vulkan.has_views && !image->view)
-        status = make_view(s, image);
+    if (swapchain->info.vulkan && swapchain->vulkan.has_views && !image->view)
+        status = make_view(swapchain, image);
     *out = (vks_frame_image){image->image, image->view, of->width, of->height};
-    return vks_swapchain_leave(s, status);
+    return vks_swapchain_leave(swapchain, status);
 }
 
 vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t generation, vks_surface *surface)
@@ -114,15 +114,15 @@ static vks_status make_surface(vks_swapchain *s, const vks_frame *frame)
     return status;
 }
 
-vks_status vks_swapchain_surface(vks_swapchain *s, const vks_frame *frame, vks_surface **out)
+vks_status vks_swapchain_surface(vks_swapchain *swapchain, const vks_frame *frame, vks_surface **out)
 {
-    VKS_NEEDS(s, frame, out);
+    VKS_NEEDS(swapchain, frame, out);
     *out = NULL;
-    vks_status status = attached(s, frame, out);
+    vks_status status = attached(swapchain, frame, out);
     if (status || *out)
         return status;
-    status = make_surface(s, frame);
-    return status && status != VKS_BAD_CALL ? status : attached(s, frame, out);
+    status = make_surface(swapchain, frame);
+    return status && status != VKS_BAD_CALL ? status : attached(swapchain, frame, out);
 }
 
 vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)

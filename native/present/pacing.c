@@ -7,11 +7,11 @@
 
 #define SLICE_NS UINT64_C(20000000)
 
-void vks_swapchain_set_pace(vks_swapchain *s, uint64_t interval)
+void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval)
 {
-    VKS_NEEDS_OR(, s);
-    atomic_store(&s->pacing.interval, interval);
-    atomic_store(&s->pacing.due, vks_now());
+    VKS_NEEDS_OR(, swapchain);
+    atomic_store(&swapchain->pacing.interval, interval);
+    atomic_store(&swapchain->pacing.due, vks_now());
 }
 
 /* Sleeps until the time of the next frame, in slices. */

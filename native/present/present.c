@@ -164,11 +164,11 @@ static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t dea
     return vks_swapchain_leave(s, status);
 }
 
-vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
+vks_status vks_swapchain_present(vks_swapchain *swapchain, const vks_frame *frame, uint64_t deadline)
 {
-    VKS_NEEDS(s, frame);
+    VKS_NEEDS(swapchain, frame);
     uint64_t began = vks_trace_begin();
-    vks_status status = present(s, frame, deadline);
-    VKS_TRACE(began, vks_traced_frame(VKS_TRACE_PRESENT, s, frame, began, status));
+    vks_status status = present(swapchain, frame, deadline);
+    VKS_TRACE(began, vks_traced_frame(VKS_TRACE_PRESENT, swapchain, frame, began, status));
     return status;
 }

@@ -45,22 +45,22 @@ static void add_current(const vks_swapchain *s, vks_swapchain_statistics *out)
     out->present_mode = s->info.vulkan ? s->current->mode : 0;
 }
 
-void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *out)
+void vks_swapchain_get_statistics(vks_swapchain *swapchain, vks_swapchain_statistics *out)
 {
-    VKS_NEEDS_OR(, s, out);
-    if (s->process != vks_process) {
+    VKS_NEEDS_OR(, swapchain, out);
+    if (swapchain->process != vks_process) {
         *out = (vks_swapchain_statistics){0};
         return;
     }
-    pthread_mutex_lock(&s->device->lock); /* device->lock only, because a present may last */
-    *out = s->counts;
-    out->generation = s->newest_generation;
-    out->frames = s->pacing.frames;
-    for (const vks_generation *generation = s->generations; generation; generation = generation->next)
+    pthread_mutex_lock(&swapchain->device->lock); /* device->lock only, because a present may last */
+    *out = swapchain->counts;
+    out->generation = swapchain->newest_generation;
+    out->frames = swapchain->pacing.frames;
+    for (const vks_generation *generation = swapchain->generations; generation; generation = generation->next)
         out->swapchains++;
-    out->pooled_semaphores = s->pools.semaphores.n;
-    out->pooled_fences = s->pools.fences.n;
-    add_tracked(s, out);
-    add_current(s, out);
-    pthread_mutex_unlock(&s->device->lock);
+    out->pooled_semaphores = swapchain->pools.semaphores.n;
+    out->pooled_fences = swapchain->pools.fences.n;
+    add_tracked(swapchain, out);
+    add_current(swapchain, out);
+    pthread_mutex_unlock(&swapchain->device->lock);
 }

@@ -65,22 +65,22 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
     return status;
 }
 
-void vks_swapchain_ref(vks_swapchain *s)
+void vks_swapchain_ref(vks_swapchain *swapchain)
 {
-    VKS_NEEDS_OR(, s);
-    atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+    VKS_NEEDS_OR(, swapchain);
+    atomic_fetch_add_explicit(&swapchain->references, 1, memory_order_relaxed);
 }
 
-void vks_swapchain_unref(vks_swapchain *s)
+void vks_swapchain_unref(vks_swapchain *swapchain)
 {
-    VKS_NEEDS_OR(, s);
-    if (atomic_fetch_sub(&s->references, 1) != 1)
+    VKS_NEEDS_OR(, swapchain);
+    if (atomic_fetch_sub(&swapchain->references, 1) != 1)
         return;
-    vks_swapchain_close(s);
-    if (s->is_ended || s->process != vks_process)
-        free_swapchain(s);
+    vks_swapchain_close(swapchain);
+    if (swapchain->is_ended || swapchain->process != vks_process)
+        free_swapchain(swapchain);
     else /* leaked, with its driver objects */
-        s->device->swapchain_leaked = true;
+        swapchain->device->swapchain_leaked = true;
 }
 
 void vks_swapchain_lose(vks_swapchain *s)

@@ -28,13 +28,13 @@ void vks_queue_descriptor_clear(vks_queue_descriptor *out)
         out->surfaces[i].memory_fd = out->surfaces[i].page_fd = out->surfaces[i].semaphore_fd = -1;
 }
 
-void vks_queue_descriptor_close(vks_queue_descriptor *d)
+void vks_queue_descriptor_close(vks_queue_descriptor *descriptor)
 {
-    VKS_NEEDS_OR(, d);
-    vks_close_all(d->page_fds, VKS_MOST_QUEUES);
+    VKS_NEEDS_OR(, descriptor);
+    vks_close_all(descriptor->page_fds, VKS_MOST_QUEUES);
     for (uint32_t i = 0; i < VKS_MAX_QUEUE_SURFACES; i++)
-        vks_surface_descriptor_close(&d->surfaces[i]);
-    vks_queue_descriptor_clear(d);
+        vks_surface_descriptor_close(&descriptor->surfaces[i]);
+    vks_queue_descriptor_clear(descriptor);
 }
 
 /* ---- messages ---- */
@@ -85,18 +85,19 @@ const vks_message_form *vks_queue_form(void)
     return &form;
 }
 
-vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *d)
+vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *descriptor)
 {
-    VKS_NEEDS(d);
+    VKS_NEEDS(descriptor);
     vks_message out;
-    vks_status status = vks_queue_check_counts(VKS_BAD_VALUE, d->n_queues, d->n_surfaces);
+    vks_status status = vks_queue_check_counts(VKS_BAD_VALUE, descriptor->n_queues, descriptor->n_surfaces);
     if (status)
         return status;
-    vks_queue_body body = {d->n_queues, d->n_surfaces, d->surfaces[0].semaphore_fd < 0 ? 2 : 3};
+    vks_queue_body body = {descriptor->n_queues, descriptor->n_surfaces,
+                           descriptor->surfaces[0].semaphore_fd < 0 ? 2 : 3};
     vks_message_begin(&out, vks_queue_form(), &body);
-    vks_message_add_fds(&out, d->page_fds, d->n_queues);
-    for (uint32_t i = 0; i < d->n_surfaces; i++) {
-        const vks_surface_descriptor *surface = &d->surfaces[i];
+    vks_message_add_fds(&out, descriptor->page_fds, descriptor->n_queues);
+    for (uint32_t i = 0; i < descriptor->n_surfaces; i++) {
+        const vks_surface_descriptor *surface = &descriptor->surfaces[i];
         vks_message_add_item(&out, &surface->body, sizeof surface->body);
         vks_message_add_fds(&out, (int[]){surface->memory_fd, surface->page_fd, surface->semaphore_fd}, 3);
     }

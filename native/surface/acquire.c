@@ -192,11 +192,11 @@ vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key)
     return vks_surface_try(surface, key, NULL);
 }
 
-vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **out)
+vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **work)
 {
-    VKS_NEEDS(surface, out);
+    VKS_NEEDS(surface, work);
     vks_device *device = surface->device;
-    *out = NULL;
+    *work = NULL;
     vks_status status = vks_surface_check(surface); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
@@ -207,10 +207,10 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work 
         status = VKS_ALREADY_OWNER;
     if (!status)
         status = vks_peers_watch_page(&surface->mapping);
-    if (!status && !(status = vks_surface_hold_acquire(surface, key, out)) && !vks_work_is_held(*out)) {
-        status = vks_work_status(*out);
-        vks_work_unref(*out);
-        *out = NULL;
+    if (!status && !(status = vks_surface_hold_acquire(surface, key, work)) && !vks_work_is_held(*work)) {
+        status = vks_work_status(*work);
+        vks_work_unref(*work);
+        *work = NULL;
     }
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -212,79 +212,81 @@ vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_desc
     return VKS_OK;
 }
 
-vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *d)
+vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_surface_descriptor *descriptor)
 {
-    VKS_NEEDS(d);
+    VKS_NEEDS(descriptor);
     vks_message out;
-    vks_message_begin(&out, vks_surface_form(), &d->body);
-    vks_message_add_fds(&out, (int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
+    vks_message_begin(&out, vks_surface_form(), &descriptor->body);
+    vks_message_add_fds(&out, (int[]){descriptor->memory_fd, descriptor->page_fd, descriptor->semaphore_fd}, 3);
     return vks_message_send(sock, deadline, &out);
 }
 
-vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *d)
+vks_status vks_fence_descriptor_send(int sock, uint64_t deadline, const vks_fence_descriptor *descriptor)
 {
-    VKS_NEEDS(d);
+    VKS_NEEDS(descriptor);
     vks_message out;
-    vks_message_begin(&out, vks_fence_form(), &d->body);
-    vks_message_add_fds(&out, (int[]){d->page_fd, d->semaphore_fd}, 2);
+    vks_message_begin(&out, vks_fence_form(), &descriptor->body);
+    vks_message_add_fds(&out, (int[]){descriptor->page_fd, descriptor->semaphore_fd}, 2);
     return vks_message_send(sock, deadline, &out);
 }
 
-void vks_surface_descriptor_close(vks_surface_descriptor *d)
+void vks_surface_descriptor_close(vks_surface_descriptor *descriptor)
 {
-    VKS_NEEDS_OR(, d);
-    vks_close_all((int[]){d->memory_fd, d->page_fd, d->semaphore_fd}, 3);
-    d->memory_fd = d->page_fd = d->semaphore_fd = -1;
+    VKS_NEEDS_OR(, descriptor);
+    vks_close_all((int[]){descriptor->memory_fd, descriptor->page_fd, descriptor->semaphore_fd}, 3);
+    descriptor->memory_fd = descriptor->page_fd = descriptor->semaphore_fd = -1;
 }
 
-void vks_fence_descriptor_close(vks_fence_descriptor *d)
+void vks_fence_descriptor_close(vks_fence_descriptor *descriptor)
 {
-    VKS_NEEDS_OR(, d);
-    vks_close_all((int[]){d->page_fd, d->semaphore_fd}, 2);
-    d->page_fd = d->semaphore_fd = -1;
+    VKS_NEEDS_OR(, descriptor);
+    vks_close_all((int[]){descriptor->page_fd, descriptor->semaphore_fd}, 2);
+    descriptor->page_fd = descriptor->semaphore_fd = -1;
 }
 
 /* ---- opening ---- */
 
-vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *d, const uint8_t device_uuid[16],
+vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *descriptor, const uint8_t device_uuid[16],
                                                const uint8_t driver_uuid[16])
 {
-    VKS_NEEDS(d, device_uuid, driver_uuid);
-    if (memcmp(d->body.device_uuid, device_uuid, 16) != 0 || memcmp(d->body.driver_uuid, driver_uuid, 16) != 0)
+    VKS_NEEDS(descriptor, device_uuid, driver_uuid);
+    if (memcmp(descriptor->body.device_uuid, device_uuid, 16) != 0 ||
+        memcmp(descriptor->body.driver_uuid, driver_uuid, 16) != 0)
         return vks_fail(VKS_FOREIGN_DEVICE, 0,
                         "the surface was made on another device or driver: open it on the adapter that made it");
     return VKS_OK;
 }
 
-vks_status vks_surface_descriptor_map(const vks_surface_descriptor *d, void **pixels)
+vks_status vks_surface_descriptor_map(const vks_surface_descriptor *descriptor, void **pixels)
 {
-    VKS_NEEDS(d, pixels);
-    const vks_surface_body *b = &d->body;
+    VKS_NEEDS(descriptor, pixels);
+    const vks_surface_body *b = &descriptor->body;
     if (b->memory_kind != VKS_MEMFD)
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "its memory belongs to a Vulkan driver: open it on a device of the same adapter, or create the "
                         "surface on the CPU backend");
     vks_status status = vks_surface_check_memfd(b);
-    if (status || (status = vks_memory_check(d->memory_fd, true, b->memory_size)))
+    if (status || (status = vks_memory_check(descriptor->memory_fd, true, b->memory_size)))
         return status;
-    *pixels = mmap(NULL, b->memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, d->memory_fd, 0);
+    *pixels = mmap(NULL, b->memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor->memory_fd, 0);
     return *pixels != MAP_FAILED ? VKS_OK
                                  : vks_fail(VKS_OS_ERROR, errno, "mmap() of a surface of %llu bytes failed",
                                             (unsigned long long)b->memory_size);
 }
 
-vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *d, void *pixels,
+vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *descriptor, void *pixels,
                                        vks_surface **out)
 {
-    VKS_NEEDS(device, d, out);
-    vks_surface_info info = {.width = d->body.width,
-                             .height = d->body.height,
-                             .format = d->body.format,
+    VKS_NEEDS(device, descriptor, out);
+    vks_surface_info info = {.width = descriptor->body.width,
+                             .height = descriptor->body.height,
+                             .format = descriptor->body.format,
                              .pixels = pixels,
-                             .size = pixels ? d->body.memory_size : 0,
-                             .stride = d->body.stride};
-    int page = vks_dup(d->page_fd), semaphore = d->semaphore_fd < 0 ? -1 : vks_dup(d->semaphore_fd);
-    if (page < 0 || (d->semaphore_fd >= 0 && semaphore < 0)) {
+                             .size = pixels ? descriptor->body.memory_size : 0,
+                             .stride = descriptor->body.stride};
+    int page = vks_dup(descriptor->page_fd),
+        semaphore = descriptor->semaphore_fd < 0 ? -1 : vks_dup(descriptor->semaphore_fd);
+    if (page < 0 || (descriptor->semaphore_fd >= 0 && semaphore < 0)) {
         int code = errno;
         vks_close_all((int[]){page, semaphore}, 2);
         return vks_fail(VKS_OS_ERROR, code, "the descriptor's fds could not be duplicated");

@@ -100,14 +100,14 @@ vks_status vks_dispatcher_create(vks_display *display, vks_dispatcher **out)
     return VKS_OK;
 }
 
-void vks_dispatcher_unref(vks_dispatcher *d)
+void vks_dispatcher_unref(vks_dispatcher *dispatcher)
 {
-    VKS_NEEDS_OR(, d);
-    if (d->process != vks_process || atomic_fetch_sub(&d->references, 1) != 1)
+    VKS_NEEDS_OR(, dispatcher);
+    if (dispatcher->process != vks_process || atomic_fetch_sub(&dispatcher->references, 1) != 1)
         return;
-    vks_display_unref(d->display);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
+    vks_display_unref(dispatcher->display);
+    pthread_mutex_destroy(&dispatcher->lock);
+    free(dispatcher);
 }
 
 /* Detaches the dispatcher from its display. Caller holds dispatcher->lock. */
@@ -120,18 +120,18 @@ static void detach(vks_dispatcher *d)
     pthread_mutex_unlock(&d->display->lock);
 }
 
-void vks_dispatcher_close(vks_dispatcher *d)
+void vks_dispatcher_close(vks_dispatcher *dispatcher)
 {
-    VKS_NEEDS_OR(, d);
-    if (enter(d))
+    VKS_NEEDS_OR(, dispatcher);
+    if (enter(dispatcher))
         return;
-    detach(d);
-    d->is_closed = true;
-    for (vks_observer *o = d->observers; o; o = o->next) {
+    detach(dispatcher);
+    dispatcher->is_closed = true;
+    for (vks_observer *o = dispatcher->observers; o; o = o->next) {
         o->attends = false;
         close_mailbox(o);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&dispatcher->lock);
 }
 
 /* Attaches the dispatcher to `display`, which counts it already. Caller holds dispatcher->lock. */
@@ -163,46 +163,46 @@ static vks_status is_open(vks_display *display)
     return status;
 }
 
-vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
+vks_status vks_dispatcher_move(vks_dispatcher *dispatcher, vks_display *display)
 {
-    VKS_NEEDS(d, display);
-    vks_status status = enter(d);
+    VKS_NEEDS(dispatcher, display);
+    vks_status status = enter(dispatcher);
     if (status)
         return status;
-    if (d->display != display) {
+    if (dispatcher->display != display) {
         vks_tick missed; /* not delivered, because it may be older than the old display's last tick */
-        status = d->observing ? vks_display_begin(display, &missed) : is_open(display);
+        status = dispatcher->observing ? vks_display_begin(display, &missed) : is_open(display);
         if (!status) {
-            detach(d);
-            attach(d, display);
+            detach(dispatcher);
+            attach(dispatcher, display);
         }
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&dispatcher->lock);
     return status;
 }
 
 /* ---- observers ---- */
 
-vks_status vks_observer_create(vks_dispatcher *d, vks_mailbox *mailbox, vks_observer **out)
+vks_status vks_observer_create(vks_dispatcher *dispatcher, vks_mailbox *mailbox, vks_observer **out)
 {
-    VKS_NEEDS(d, out);
+    VKS_NEEDS(dispatcher, out);
     vks_observer *o = calloc(1, sizeof *o);
     if (!o)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for an observer");
-    vks_status status = enter(d);
-    if (!status && (status = is_open(d->display)))
-        pthread_mutex_unlock(&d->lock);
+    vks_status status = enter(dispatcher);
+    if (!status && (status = is_open(dispatcher->display)))
+        pthread_mutex_unlock(&dispatcher->lock);
     if (status) {
         free(o);
         return status;
     }
-    o->dispatcher = d;
+    o->dispatcher = dispatcher;
     o->mailbox = mailbox ? mailbox : &o->own;
     o->event_fd = -1;
-    o->next = d->observers;
-    d->observers = o;
-    atomic_fetch_add(&d->references, 1);
-    pthread_mutex_unlock(&d->lock);
+    o->next = dispatcher->observers;
+    dispatcher->observers = o;
+    atomic_fetch_add(&dispatcher->references, 1);
+    pthread_mutex_unlock(&dispatcher->lock);
     *out = o;
     return VKS_OK;
 }
@@ -227,22 +227,22 @@ static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
     post(o, &tick);
 }
 
-vks_status vks_observer_attend(vks_observer *o)
+vks_status vks_observer_attend(vks_observer *observer)
 {
-    VKS_NEEDS(o);
-    vks_dispatcher *d = o->dispatcher;
+    VKS_NEEDS(observer);
+    vks_dispatcher *d = observer->dispatcher;
     vks_status status = enter(d);
     if (status)
         return status;
     vks_tick missed = {0};
-    if (o->is_closed)
+    if (observer->is_closed)
         status = vks_fail(VKS_CLOSED, 0, "the observer was closed");
     else
-        status = o->attends || d->observing ? is_open(d->display) : vks_display_begin(d->display, &missed);
-    if (!status && !o->attends) {
-        o->attends = true;
+        status = observer->attends || d->observing ? is_open(d->display) : vks_display_begin(d->display, &missed);
+    if (!status && !observer->attends) {
+        observer->attends = true;
         d->observing++;
-        catch_up(d, o, &missed);
+        catch_up(d, observer, &missed);
     }
     pthread_mutex_unlock(&d->lock);
     return status;
@@ -259,49 +259,49 @@ static void rest(vks_dispatcher *d, vks_observer *o)
         vks_display_end(d->display);
 }
 
-vks_status vks_observer_rest(vks_observer *o)
+vks_status vks_observer_rest(vks_observer *observer)
 {
-    VKS_NEEDS(o);
-    vks_status status = enter(o->dispatcher);
+    VKS_NEEDS(observer);
+    vks_status status = enter(observer->dispatcher);
     if (status)
         return status == VKS_CLOSED ? VKS_OK : status; /* a closed dispatcher delivers nothing */
-    rest(o->dispatcher, o);
-    pthread_mutex_unlock(&o->dispatcher->lock);
+    rest(observer->dispatcher, observer);
+    pthread_mutex_unlock(&observer->dispatcher->lock);
     return VKS_OK;
 }
 
-void vks_observer_close(vks_observer *o)
+void vks_observer_close(vks_observer *observer)
 {
-    VKS_NEEDS_OR(, o);
-    vks_dispatcher *d = o->dispatcher;
+    VKS_NEEDS_OR(, observer);
+    vks_dispatcher *d = observer->dispatcher;
     if (d->process != vks_process)
         return;
     pthread_mutex_lock(&d->lock);
     if (!d->is_closed)
-        rest(d, o);
-    if (!o->is_closed) {
-        o->is_closed = true;
-        close_mailbox(o);
+        rest(d, observer);
+    if (!observer->is_closed) {
+        observer->is_closed = true;
+        close_mailbox(observer);
     }
     pthread_mutex_unlock(&d->lock);
 }
 
-void vks_observer_destroy(vks_observer *o)
+void vks_observer_destroy(vks_observer *observer)
 {
-    VKS_NEEDS_OR(, o);
-    vks_dispatcher *d = o->dispatcher;
-    vks_observer_close(o);
+    VKS_NEEDS_OR(, observer);
+    vks_dispatcher *d = observer->dispatcher;
+    vks_observer_close(observer);
     if (d->process != vks_process)
         return;
     pthread_mutex_lock(&d->lock);
     vks_observer **link = &d->observers;
-    while (*link != o)
+    while (*link != observer)
         link = &(*link)->next;
-    *link = o->next;
+    *link = observer->next;
     pthread_mutex_unlock(&d->lock);
-    if (o->event_fd >= 0)
-        close(o->event_fd);
-    free(o);
+    if (observer->event_fd >= 0)
+        close(observer->event_fd);
+    free(observer);
     vks_dispatcher_unref(d);
 }
 
@@ -350,29 +350,29 @@ static void trace_taken(const vks_observer *o, const vks_tick *tick, uint64_t be
         vks_trace_mark(VKS_TRACE_TAKE, "", vks_trace_resume((uintptr_t)o, began), tick->id, tick->time);
 }
 
-vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
+vks_status vks_observer_wait(vks_observer *observer, uint64_t deadline, vks_tick *out, uint64_t *missed)
 {
-    VKS_NEEDS(o, out, missed);
+    VKS_NEEDS(observer, out, missed);
     uint64_t began = vks_trace_begin();
-    vks_status status = wait(o, deadline, out, missed);
-    VKS_TRACE(began, trace_taken(o, out, began, status));
+    vks_status status = wait(observer, deadline, out, missed);
+    VKS_TRACE(began, trace_taken(observer, out, began, status));
     return status;
 }
 
-vks_status vks_observer_fd(vks_observer *o, int *fd)
+vks_status vks_observer_fd(vks_observer *observer, int *fd)
 {
-    VKS_NEEDS(o, fd);
-    vks_status status = enter(o->dispatcher);
+    VKS_NEEDS(observer, fd);
+    vks_status status = enter(observer->dispatcher);
     if (status)
         return status;
-    if (o->event_fd < 0) {
-        atomic_store(&o->event_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (o->event_fd < 0)
+    if (observer->event_fd < 0) {
+        atomic_store(&observer->event_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (observer->event_fd < 0)
             status = vks_fail(VKS_OS_ERROR, errno, "eventfd");
-        else if (atomic_load(&o->mailbox->state) >= VKS_MAILBOX_FULL)
-            wake(o);
+        else if (atomic_load(&observer->mailbox->state) >= VKS_MAILBOX_FULL)
+            wake(observer);
     }
-    *fd = o->event_fd;
-    pthread_mutex_unlock(&o->dispatcher->lock);
+    *fd = observer->event_fd;
+    pthread_mutex_unlock(&observer->dispatcher->lock);
     return status;
 }

@@ -72,6 +72,14 @@ def test_comments_name_the_parameters_of_the_functions_below_them() -> None:
     assert wrong_names(HEADER) == []
 
 
+def test_a_definition_has_the_names_of_its_declaration() -> None:
+    """A refusal of NULL names the parameter of the definition."""
+    sources = [path.read_text() for path in (ROOT / "native").rglob("*.c") if "tests" not in path.parts]
+    defined = declared(re.sub(r"^\{", ";", "\n".join(sources), flags=re.M).replace(")\n;", ");"))
+    assert {name for name, names in declared(HEADER).items() if defined.get(name, names) != names} == set()
+    assert len(declared(HEADER).keys() & defined.keys()) > 150
+
+
 def test_comments_name_functions_that_exist() -> None:
     assert unknown_functions(HEADER) == set()
 

@@ -6,7 +6,6 @@ Handles: swapchains from 100 on, semaphores from 1 on, fences from 50 on.
 from __future__ import annotations
 
 import random
-import threading
 from typing import Any
 
 import pytest
@@ -482,19 +481,3 @@ def test_no_garbage_makes_it_crash(policy: str) -> None:
         except refusals:
             pass
     assert accepted > 1000
-
-
-def test_threads_that_share_one_are_served_in_turn() -> None:
-    history = by_acquires()
-
-    def work() -> None:
-        for number in range(1, 2000):
-            history.semaphore(number, number)
-            history.collect(number)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert history.statistics()["semaphores"] == 0
