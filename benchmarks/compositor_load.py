@@ -16,7 +16,7 @@ import vkshare
 from benchmarks.child import Child, started
 from benchmarks.compositor_scene import HEIGHT, PLACES, WIDTH, WINDOW
 from vkshare.compositor import Compositor, Desktop, Service
-from vkshare.compositor.desktop import RemoteWindow
+from vkshare.compositor.remote_window import RemoteWindow
 from vkshare.server import RenderServer
 from vkshare.vsync import Display
 

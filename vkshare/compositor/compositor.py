@@ -68,6 +68,15 @@ class Compositor(FlagClosing):
         is handled. If it returns True, the event is not handled further.
     swapchain
         Further keywords of device.create_swapchain(): present_mode, image_count, capture ...
+
+    Raises
+    ------
+    UnsupportedError, SurfaceLostError
+        As device.create_swapchain().
+    ClosedError
+        The device or the display is closed.
+    ValueError, TypeError
+        An argument is not as above.
     """
 
     def __init__(
@@ -146,7 +155,7 @@ class Compositor(FlagClosing):
         return self._loop.error
 
     def statistics(self) -> CompositorStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         with self._lock:
             counts: dict[str, Any] = dataclasses.asdict(self._loop.counts)
             for name in ("shown", "superseded", "lost"):
@@ -160,6 +169,11 @@ class Compositor(FlagClosing):
 
         The compositor's thread reads it between two composites.
 
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for that thread; None: without limit.
+
         Raises
         ------
         InvalidCallError
@@ -167,6 +181,8 @@ class Compositor(FlagClosing):
             capture=True).
         TimeoutError
             The thread was busy for that long.
+        ClosedError
+            The compositor is closed, or its thread has ended.
         """
         if threading.current_thread() is self._thread:
             self._check()
@@ -205,12 +221,16 @@ class Compositor(FlagClosing):
             newer one arrives. Or a Surface, or its descriptor: its contents are copied each time
             that the client releases it with the key `acquire`; it is then released with the key
             `release`. Stays the caller's.
+        title
+            A title for logs and reprs.
         at
             (x, y) of its top left corner, in the target's pixels.
         opacity
             0 to 1.
         is_opaque
             Whether its pictures have no transparent pixels: windows below need not be drawn.
+        acquire, release
+            For a surface: the keys by which the compositor acquires and releases it.
         on_input
             on_input(event) is called for events on the window, on the compositor's thread, with
             positions in the window.
@@ -219,15 +239,22 @@ class Compositor(FlagClosing):
             further frame, or when the compositor had to close the window. The last frame stays
             until close().
 
+        Returns
+        -------
+        ClientWindow
+            Its owner closes it; so does the compositor's close().
+
         Raises
         ------
         DescriptorError, DeviceMismatchError, UnsupportedError
             The source cannot be opened on the compositor's device.
         InvalidCallError
             The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample",
-            or "copy".
+            or "copy"; 1024 windows are open.
         ClosedError
             The compositor is closed, or its thread has ended.
+        ValueError, TypeError
+            An argument is not as above; the text names it.
         """
         window = self._prepare(
             source, title, at, opacity, is_opaque, Keys(acquire, release), on_input=on_input, on_end=on_end
@@ -256,7 +283,18 @@ class Compositor(FlagClosing):
             return ClientWindow(self, descriptor, keys, placement, arguments.text("title", title), on_input, on_end)
 
     def window_at(self, x: float, y: float) -> ClientWindow | None:
-        """Returns the topmost window visible at that point of the target."""
+        """Returns the topmost window visible at a point.
+
+        Parameters
+        ----------
+        x, y
+            The point, in the target's pixels from its top left corner.
+
+        Returns
+        -------
+        ClientWindow | None
+            The window; None: only the background is there.
+        """
         with self._lock:
             placement = self._scene.at(x, y, time.monotonic_ns())
             return None if placement is None else self._windows[placement]
@@ -280,7 +318,15 @@ class Compositor(FlagClosing):
 
         The windows' ticks move too.
 
-        ClosedError: the display is closed.
+        Parameters
+        ----------
+        display
+            The other display; stays the caller's.
+
+        Raises
+        ------
+        ClosedError
+            The display or the compositor is closed.
         """
         with self._lock:
             self._check()
@@ -293,7 +339,18 @@ class Compositor(FlagClosing):
             before.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until its thread has ended, by close() or by an error. Returns whether it has."""
+        """Waits until its thread has ended, by close() or by an error.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None: without limit.
+
+        Returns
+        -------
+        bool
+            Whether the thread has ended.
+        """
         self._lock.check()
         self._thread.join(timeout)
         return not self._thread.is_alive()

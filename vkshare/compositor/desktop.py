@@ -11,36 +11,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from vkshare.compositor import messages as m
-from vkshare.compositor.frame_sources import STAMP_SIZE, Descriptor, stamp
+from vkshare.compositor.frame_sources import STAMP_SIZE, Descriptor
+from vkshare.compositor.remote_window import RemoteWindow
 from vkshare.core.adapter import adapters
 from vkshare.core.opening import open as open_device
 from vkshare.core.pipe import Sender, pipe
 from vkshare.core.surface import Surface
-from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
+from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.server import Client, messages
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import Closing, FlagClosing, on_error
+from vkshare.util.closing import Closing, on_error
 from vkshare.util.forks import OwnLock
-from vkshare.vsync import Display, Tick, VsyncDescriptor, VsyncDispatcher
-from vkshare.vsync.dispatcher import Observer
+from vkshare.vsync import VsyncDescriptor
 from vkshare.window.events import Event
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
-    from vkshare.core.queue_ends import QueueFrame
 
-_REOPEN_TIMEOUT = 10.0  # seconds that a compositor may take to replace a lost device
-_RETRY = 0.005  # seconds between checks whether it has
 _Look = tuple[str, tuple[float, float], float, bool, bool]  # these fields of messages.Open
-_EVENT_POLL_INTERVAL = 0.25  # seconds between checks for events of the compositor, without a tick
 
 
 class Desktop(Closing):
@@ -110,10 +102,12 @@ class Desktop(Closing):
         wants_input: bool = False,
         output: int = 0,
     ) -> RemoteWindow:
-        """Opens a window with frames of this size. It is visible from its first frame on.
+        """Opens a window, which is visible from its first frame on.
 
         Parameters
         ----------
+        width, height, format
+            Of its frames, as of device.create_surface().
         title
             A title for logs and statistics; up to 64 characters.
         at, opacity, is_opaque
@@ -125,10 +119,17 @@ class Desktop(Closing):
         output
             Index of the compositor's target.
 
+        Returns
+        -------
+        RemoteWindow
+            Close it, or use it in a ``with`` block; the Desktop's close() closes it, too.
+
         Raises
         ------
         InvalidCallError
             There is no such output, or this client has too many windows.
+        ValueError, TypeError, UnsupportedError
+            As device.create_surface(), or an argument is not as above.
         """
         surfaces = arguments.integer("count", count, 2, 64)
         look = _look(title, at, opacity, is_opaque, wants_input)
@@ -151,8 +152,24 @@ class Desktop(Closing):
     ) -> RemoteWindow:
         """Opens a window that shows a surface's contents each time that it is released with the key `acquire`.
 
-        The compositor copies them and releases the surface with `release`. The surface stays the
-        caller's. Other parameters are as of open_window().
+        Parameters
+        ----------
+        surface
+            A Surface with the usage "copy"; stays the caller's.
+        acquire, release
+            The keys by which the compositor acquires the surface, to copy it, and releases it.
+        title, at, opacity, is_opaque, wants_input, output
+            As of open_window().
+
+        Returns
+        -------
+        RemoteWindow
+            As of open_window().
+
+        Raises
+        ------
+        InvalidCallError, ValueError, TypeError
+            As open_window(); or the surface is a queue's.
         """
         arguments.instance("surface", surface, Surface)
         keys = arguments.keys(acquire, release)
@@ -216,212 +233,6 @@ class Desktop(Closing):
 
     def __repr__(self) -> str:
         return f"<vkshare.compositor.Desktop {len(self._windows)} windows, {self._client!r}>"
-
-
-class RemoteWindow(FlagClosing):
-    """A window of this client, shown by a compositor in another process.
-
-    Created by Desktop. Thread-safe, except frame().
-
-    Attributes
-    ----------
-    title
-        A title for logs and statistics.
-    size
-        (width, height) of its frames, in pixels.
-    output_size
-        (width, height) of the target that it was opened on, in pixels.
-    display
-        A display of this process that ticks as the compositor's does.
-    """
-
-    def __init__(
-        self,
-        desktop: Desktop,
-        number: int,
-        title: str,
-        size: tuple[int, int],
-        output_size: tuple[int, int],
-        sender: Sender | None,
-        ticks: VsyncDescriptor,
-    ) -> None:
-        self.title = title
-        self.size = size
-        self.output_size = output_size
-        self._desktop = desktop
-        self._id = number
-        self._sender = sender
-        self._why = ""
-        self._closed = True  # until the constructor succeeds
-        self._drawn_for = 0  # vsync time of the newest tick of ticks(), ns
-        self._events: deque[Event] = deque(maxlen=1024)
-        with contextlib.ExitStack() as made:
-            self.display = made.enter_context(Display(title, source=ticks))
-            self._dispatcher = made.enter_context(VsyncDispatcher(self.display))
-            self._observer = made.enter_context(self._dispatcher.observe())
-            self._observer.rest()
-            made.pop_all()
-        self._closed = False
-
-    @property
-    def sender(self) -> Sender:
-        """The pipe of its frames. InvalidCallError: the window shows a surface."""
-        if self._sender is None:
-            raise InvalidCallError(f"{self!r} shows a surface: release the surface with the compositor's key")
-        return self._sender
-
-    @property
-    def end(self) -> str:
-        """Why the compositor shows no further frame; "" while it does."""
-        return self._why
-
-    # ---- drawing --------------------------------------------------------------------------------------------------
-
-    def observe(self) -> Observer:
-        """Returns another observer of the display's ticks; the caller closes it."""
-        return self._dispatcher.observe()
-
-    def ticks(self) -> Iterator[Tick]:
-        """Yields the display's newest tick each time, until the window is closed here or by the compositor.
-
-        RemoteLostError: the compositor's process is gone.
-        """
-        self._check()
-        self._observer.attend()
-        try:
-            while not self._closed:
-                tick = self._next()
-                self._desktop.poll()
-                if self._why:
-                    return
-                if tick is not None:
-                    self._drawn_for = tick.vsync_time
-                    yield tick
-        finally:
-            with contextlib.suppress(ClosedError):
-                self._observer.rest()
-
-    def _next(self) -> Tick | None:
-        try:
-            return self._observer.wait(_EVENT_POLL_INTERVAL)
-        except (TimeoutError, ClosedError):
-            return None
-
-    @contextlib.contextmanager
-    def frame(self, timeout: float | None = None) -> Iterator[QueueFrame]:
-        """``with window.frame() as frame:`` gives a surface to draw on.
-
-        It is shown at the tick after the newest one of ticks(), once its GPU work is complete.
-
-        Parameters and errors as of Sender.frame(). While the compositor replaces a lost device,
-        frames are not shown. ClosedError: the compositor has closed the window; the text says why.
-        """
-        self._check()
-        scope, frame = self._begin_frame(timeout)
-        try:
-            yield frame
-        except BaseException as error:
-            scope.__exit__(type(error), error, error.__traceback__)
-            raise
-        try:
-            scope.__exit__(None, None, None)
-        except ClosedError:
-            self._check_reopening()
-
-    def _begin_frame(self, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
-        deadline = time.monotonic() + (_REOPEN_TIMEOUT if timeout is None else min(timeout, _REOPEN_TIMEOUT))
-        while True:
-            scope = self.sender.frame(stamp(self._drawn_for), timeout)
-            try:
-                return scope, scope.__enter__()
-            except ClosedError:
-                self._check_reopening()
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(_RETRY)
-
-    def _check_reopening(self) -> None:
-        """Checks whether the compositor, which has closed the pipe, will open it again. ClosedError: it will not."""
-        self._desktop.poll()
-        self._check()
-
-    def events(self) -> list[Event]:
-        """Returns the input events since the last call, oldest first; positions are the window's pixels."""
-        self._desktop.poll()
-        found: list[Event] = []
-        while self._events:
-            found.append(self._events.popleft())
-        return found
-
-    # ---- position ----------------------------------------------------------------------------------------------
-
-    def move(self, x: float, y: float, seconds: float = 0) -> None:
-        """As ClientWindow.move()."""
-        self._request(m.Op.MOVE, m.Move(self._id, float(x), float(y), float(seconds)))
-
-    def fade(self, opacity: float, seconds: float = 0) -> None:
-        """As ClientWindow.fade()."""
-        self._request(m.Op.FADE, m.Fade(self._id, float(opacity), float(seconds)))
-
-    def raise_to_top(self) -> None:
-        """As ClientWindow.raise_to_top()."""
-        self._request(m.Op.STACK, m.Stack(self._id, True))
-
-    def lower_to_bottom(self) -> None:
-        """As ClientWindow.lower_to_bottom()."""
-        self._request(m.Op.STACK, m.Stack(self._id, False))
-
-    def move_to(self, output: int) -> None:
-        """Moves the window to another of the compositor's targets. It then gets that target's ticks."""
-        self._request(m.Op.SEND, m.Send(self._id, arguments.integer("output", output, 0, 255)))
-
-    def statistics(self) -> dict[str, int | float]:
-        """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and x, y, opacity."""
-        counters: messages.Counters = self._desktop.client.decoded(
-            messages.Counters, self._request(m.Op.STATISTICS, m.WindowId(self._id))
-        )
-        return counters.numbers
-
-    def close(self, seconds: float = 0) -> None:
-        """Closes the window, fading out in that many seconds. Idempotent."""
-        with self._desktop._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._desktop._windows.pop(self._id, None)
-        try:
-            # the exit of the process closes it then
-            if not self._desktop.is_closed and not sys.is_finalizing():
-                self._desktop.client.call(m.Op.CLOSE, m.Close(self._id, float(seconds)))
-        finally:
-            self._end()
-
-    # ---- within the package ---------------------------------------------------------------------------------------
-
-    def _request(self, opcode: m.Op, body: messages.Body) -> bytes:
-        self._check()
-        return self._desktop.client.call(opcode, body)[0]
-
-    def _check(self) -> None:
-        self._desktop._lock.check()
-        if self._closed:
-            raise ClosedError(f"{self!r} is closed")
-        if self._why:
-            raise ClosedError(f"the compositor shows no further frame of {self.title!r}: {self._why}")
-
-    def _is_lost(self) -> bool:
-        return not self._closed and self._desktop._lock.is_here
-
-    def _end(self) -> None:
-        self._observer.close()
-        self._dispatcher.close()
-        self.display.close()
-        if self._sender is not None:
-            self._sender.close()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else self._why or "open"
-        return f"<vkshare.compositor.RemoteWindow {self.title!r} {self.size[0]}x{self.size[1]}, {state}>"
 
 
 def _look(title: str, at: Sequence[float], opacity: float, is_opaque: bool, wants_input: bool) -> _Look:

@@ -142,7 +142,7 @@ class ClientWindow:
         return self._why
 
     def statistics(self) -> WindowStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         with self._compositor._lock:
             source = self._source
             is_late = source is not None and source.has_unfinished_frame
@@ -153,7 +153,22 @@ class ClientWindow:
     # ---- for its owner --------------------------------------------------------------------------------
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
-        """Moves it, at once or in that many seconds; x and y are its top left corner, in the target's pixels."""
+        """Moves it, at once or gradually.
+
+        Parameters
+        ----------
+        x, y
+            Its top left corner, in the target's pixels, -2**20 to 2**20.
+        seconds
+            Duration of the move, 0 to 3600.
+
+        Raises
+        ------
+        ClosedError
+            The window is closed.
+        ValueError, TypeError
+            An argument is not as above.
+        """
         destination = _place("x", x), _place("y", y)
         duration = _duration(seconds)
 
@@ -164,7 +179,20 @@ class ClientWindow:
         self._change(change)
 
     def fade(self, opacity: float, seconds: float = 0) -> None:
-        """Changes its opacity (0 to 1), at once or in that many seconds."""
+        """Changes its opacity, at once or gradually.
+
+        Parameters
+        ----------
+        opacity
+            0 to 1.
+        seconds
+            Duration of the change, 0 to 3600.
+
+        Raises
+        ------
+        ClosedError, ValueError, TypeError
+            As move().
+        """
         destination = _opacity(opacity)
         duration = _duration(seconds)
 
@@ -174,18 +202,41 @@ class ClientWindow:
         self._change(change)
 
     def raise_to_top(self) -> None:
-        """Raises it above all other windows."""
+        """Raises it above all other windows.
+
+        Raises
+        ------
+        ClosedError
+            The window is closed.
+        """
         self._change(lambda placement, _: self._compositor._scene.raise_to_top(placement))
 
     def lower_to_bottom(self) -> None:
-        """Lowers it below all other windows."""
+        """Lowers it below all other windows.
+
+        Raises
+        ------
+        ClosedError
+            The window is closed.
+        """
         self._change(lambda placement, _: self._compositor._scene.lower_to_bottom(placement))
 
     def move_to(self, compositor: Compositor) -> None:
         """Moves it to another compositor, at the same position; it then gets that compositor's ticks.
 
-        Its source is opened again if the compositors have different devices. Errors as of
-        open_window(); the window is closed then.
+        Its source is opened again if the compositors have different devices.
+
+        Parameters
+        ----------
+        compositor
+            The other compositor.
+
+        Raises
+        ------
+        ClosedError
+            The window is closed.
+        VkshareError
+            Another error of Compositor.open_window(); the window is closed then.
         """
         with self._moving:
             before = self._compositor
@@ -213,6 +264,16 @@ class ClientWindow:
 
         At once, it waits until the client's memory is closed: half a second at most, for work of
         the client.
+
+        Parameters
+        ----------
+        seconds
+            Duration of the fade, 0 to 3600.
+
+        Raises
+        ------
+        ValueError, TypeError
+            `seconds` is not as above; the window stays open.
         """
         self._close(seconds, is_blocking=True)
 

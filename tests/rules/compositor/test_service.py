@@ -26,8 +26,7 @@ from support.painted_clients import pixel, shows
 from support.render_servers import Place, core_threads, losing_fds, nobody_is_left, open_cpu, until
 
 import vkshare as vks
-from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, frame_sources, messages
-from vkshare.compositor import desktop as desktop_module
+from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, frame_sources, messages, remote_window
 from vkshare.compositor import service as service_module
 from vkshare.compositor.window import ClientWindow
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
@@ -788,7 +787,7 @@ def test_a_window_that_cannot_be_set_up_here_is_closed_there(
     served = serve()
     desktop = served.desktop()
     with monkeypatch.context() as without:
-        without.setattr(desktop_module, "VsyncDispatcher", _no_more)
+        without.setattr(remote_window, "VsyncDispatcher", _no_more)
         for _ in range(service_module.MOST_WINDOWS + 4):
             with pytest.raises(OSError, match="Too many open files"):
                 desktop.open_window(8, 8)
