@@ -64,8 +64,15 @@ class Client(Scoped):
         No path is given, and XDG_RUNTIME_DIR, or the user's folder in /tmp, can be written by another user.
     RemoteLostError
         Every call: the server has ended the connection; the text says why.
+    TimeoutError
+        Every call that waits: the server did not answer in time.
+    ClosedError
+        Every call after close().
     InvalidCallError
-        Every call in a forked child: the connection belongs to the parent.
+        Every call in a forked child: the connection belongs to the parent. Calls that create or
+        open: the server keeps too many file descriptors open for this client.
+    DeviceLostError
+        The first request after a loss of the server's device: create surfaces and fences again.
     """
 
     def __init__(
@@ -103,7 +110,7 @@ class Client(Scoped):
             self._channel.no_op(self._timeout if timeout is _DEFAULT else arguments.timeout(timeout))
 
     def statistics(self) -> dict[str, int | float]:
-        """The server's statistics()."""
+        """Returns the counters of ServerStatistics, by their names."""
         counters: m.Counters = self.decoded(m.Counters, self.call(m.Op.STATISTICS)[0])
         return counters.numbers
 
@@ -127,9 +134,24 @@ class Client(Scoped):
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
     ) -> ServedSurface:
-        """Creates a surface in the server, with a handle in this process.
+        """Creates a surface in the server, and opens it on the client's device if there is one.
 
-        Parameters and errors as device.create_surface().
+        Parameters
+        ----------
+        width, height
+            Pixels, 1 to 2**20.
+        format, tiling, usage
+            As of device.create_surface().
+
+        Returns
+        -------
+        ServedSurface
+            Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        ValueError, TypeError, UnsupportedError, DeviceMismatchError
+            As device.create_surface() in the server, and device.open_surface() here.
         """
         size = arguments.integer("width", width, 1, 2**20), arguments.integer("height", height, 1, 2**20)
         with self._lock:
@@ -142,7 +164,23 @@ class Client(Scoped):
                 return self._keep(ServedSurface(self, number, descriptor.spec, surface, unused))
 
     def open_surface(self, surface: Surface | SurfaceDescriptor) -> ServedSurface:
-        """Opens a surface of this process in the server."""
+        """Opens a surface of this process in the server.
+
+        Parameters
+        ----------
+        surface
+            A Surface, or its descriptor; stays the caller's.
+
+        Returns
+        -------
+        ServedSurface
+            Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        DeviceMismatchError, DescriptorError, UnsupportedError, InvalidCallError
+            As device.open_surface() in the server; or the surface is a queue's.
+        """
         if isinstance(surface, Surface):
             with surface.export() as descriptor:
                 return self._open_surface(descriptor, surface)
@@ -159,7 +197,19 @@ class Client(Scoped):
             return self._keep(served)
 
     def create_fence(self, initial: int = 0) -> ServedFence:
-        """Creates a fence that this client's submissions signal, with a follower in this process."""
+        """Creates a fence in the server that this client's submissions signal.
+
+        Parameters
+        ----------
+        initial
+            The value that is completed at first, 0 to 2**64 - 2.
+
+        Returns
+        -------
+        ServedFence
+            Close it, or use it in a ``with`` block. Its `fence` follows it in this process if the
+            client has a device.
+        """
         initial = arguments.integer("initial", initial, 0, 2**64 - 2)
         with self._lock:
             number = self._new_id()
@@ -170,7 +220,23 @@ class Client(Scoped):
                 return self._keep(ServedFence(self, number, fence, unused, owns=True))
 
     def open_fence(self, fence: Fence | FenceDescriptor) -> ServedFence:
-        """Opens a fence of this process, or of another client, in the server, as a follower."""
+        """Opens a fence of this process, or of another client, in the server, as a follower.
+
+        Parameters
+        ----------
+        fence
+            A Fence, or its descriptor; stays the caller's.
+
+        Returns
+        -------
+        ServedFence
+            Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        DescriptorError
+            The server cannot open it.
+        """
         if isinstance(fence, Fence):
             with fence.export() as descriptor:
                 return self._open_fence(descriptor, fence)
@@ -225,18 +291,28 @@ class Client(Scoped):
         waits: Iterable[tuple[ServedFence, int]] = (),
         signals: Iterable[ServedFence | tuple[ServedFence, int]] = (),
     ) -> int:
-        """Submits commands to the server.
-
-        Returns the request's number, which its error has as `sequence`; does not wait.
+        """Submits commands to the server. Does not wait: the next sync() raises the server's error.
 
         Parameters
         ----------
+        commands
+            Lists of record(), in their order.
         acquire, release
             {surface: key}: surfaces that the server acquires before the commands and releases after
             them, and the keys. Neither blocks the server. A command must use each acquired surface.
         waits, signals
             As in device.submit(). A wait for a value that only a later request of this client could
             signal is an error.
+
+        Returns
+        -------
+        int
+            The request's number, which its error has as `sequence`.
+
+        Raises
+        ------
+        ValueError, ClosedError
+            A list, a surface or a fence is of another client, or closed; a key is out of bounds.
         """
         acquires = self._keys(acquire)
         operations = tuple(op for recorded in commands for op in recorded._operations(self))
@@ -252,8 +328,17 @@ class Client(Scoped):
     def sync(self, timeout: float | None = _DEFAULT) -> None:
         """Waits until all submissions have run; raises the first error of a request without a reply.
 
-        TimeoutError: a submission waits for a fence or a key longer than `timeout`; the server goes
-        on waiting.
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None: without limit; not given: the client's.
+
+        Raises
+        ------
+        TimeoutError
+            A submission waits for a fence or a key for longer; the server goes on waiting.
+        Exception
+            The error of a request, whose number is in its attribute `sequence`.
         """
         with self._lock:
             self.call(m.Op.SYNC, timeout=timeout)
@@ -273,12 +358,26 @@ class Client(Scoped):
     def call(
         self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = (), timeout: float | None = _DEFAULT
     ) -> tuple[bytes, list[int]]:
-        """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns.
+        """Sends a plug-in's request, and waits for its reply.
 
-        `fds` stay the caller's.
+        Parameters
+        ----------
+        opcode, body, fds
+            Of the request; `body` is of the type that the server's Kind has, and `fds` stay the
+            caller's.
+        timeout
+            As of sync().
 
-        OSError (EMFILE): the server has executed the request, but this process has no fd free for
-        the reply's fds.
+        Returns
+        -------
+        tuple[bytes, list[int]]
+            The reply's body, for decoded(), and its fds, which the caller owns.
+
+        Raises
+        ------
+        OSError
+            EMFILE: the server has executed the request, but this process has no fd free for the
+            reply's fds.
         """
         with self._lock:
             seconds = self._timeout if timeout is _DEFAULT else arguments.timeout(timeout)
@@ -287,7 +386,22 @@ class Client(Scoped):
     def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
         """Decodes the body of a reply or an event.
 
-        RemoteLostError: it is malformed; the connection and the fds are closed then.
+        Parameters
+        ----------
+        kind, data
+            The body's type, and its bytes.
+        fds
+            The file descriptors that came with it; closed on an error.
+
+        Returns
+        -------
+        Body
+            An instance of `kind`.
+
+        Raises
+        ------
+        RemoteLostError
+            It is malformed; the connection is closed then.
         """
         try:
             return self._channel.decoded(kind, data)
@@ -296,7 +410,23 @@ class Client(Scoped):
             raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
-        """Sends a request that has no reply; returns its number."""
+        """Sends a request that has no reply.
+
+        Parameters
+        ----------
+        opcode, body, fds
+            As of call().
+
+        Returns
+        -------
+        int
+            The request's number, which its error has as `sequence`.
+
+        Raises
+        ------
+        TimeoutError
+            The server did not take the request in time.
+        """
         with self._lock:
             return self._channel.send(opcode, body, tuple(fds), self._timeout)
 

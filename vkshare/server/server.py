@@ -63,6 +63,9 @@ class ServerStatistics:
 class RenderServer(FlagClosing):
     """Renders for other processes of the same user, over a Unix socket. Rules R1 to R17 (docs/spec/render-server.md).
 
+    close(), shutdown(), call_soon() and statistics() are thread-safe; the rest is for the thread
+    that serves.
+
     Parameters
     ----------
     device
@@ -80,13 +83,17 @@ class RenderServer(FlagClosing):
     patience
         Seconds that a worker may take for one request before its client is lost (rule R15).
 
-    close(), shutdown(), call_soon() and statistics() are thread-safe; the rest is for the thread
-    that serves.
-
     Raises
     ------
     InvalidCallError
-        Another server listens at the path, or the file there is not a socket.
+        Another server listens at the path, the file there is not a socket, or another user can
+        write to its folder.
+    OSError
+        No server can listen at the path, e.g. because its folder does not exist.
+    UnsupportedError, ClosedError
+        No device could be opened, or `device` is closed.
+    ValueError, TypeError
+        An argument is not as above, or an opcode of `kinds` is taken.
     """
 
     def __init__(
@@ -147,7 +154,7 @@ class RenderServer(FlagClosing):
         return self.devices.generation
 
     def statistics(self) -> ServerStatistics:
-        """A snapshot. Thread-safe."""
+        """Returns a snapshot of the counters. Thread-safe."""
         self._own.check()
         if self._closed:
             return replace(self.counts)
@@ -171,7 +178,13 @@ class RenderServer(FlagClosing):
     # ---- serving --------------------------------------------------------------------------------------------------
 
     def serve_forever(self) -> None:
-        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a time."""
+        """Serves until shutdown() or close() is called, or a signal handler raises.
+
+        Raises
+        ------
+        InvalidCallError
+            Another thread serves already.
+        """
         self._own.check()
         if not self._running.acquire(blocking=False):
             raise InvalidCallError("another thread serves this server already")
@@ -185,7 +198,13 @@ class RenderServer(FlagClosing):
             self._running.release()
 
     def serve_once(self, timeout: float | None) -> None:
-        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout` seconds."""
+        """Runs one turn of the loop, for callers with a loop of their own.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to sleep at most; None: until there is something to do.
+        """
         self._own.check()
         self.loop.turn(self._sleep(timeout))
         if self._with_deadline or self._retiring or self._acceptor.deadline is not None:
@@ -262,7 +281,10 @@ class RenderServer(FlagClosing):
     def start_worker(self, client: ServedClient) -> Worker:
         """Starts a worker for the client's render requests, and retires the previous one.
 
-        The worker reports when it is ready.
+        Returns
+        -------
+        Worker
+            A thread or a process, as `isolation` says. It reports when it is ready.
         """
         if client.worker is not None:
             self._retire(client.worker)
@@ -345,7 +367,15 @@ class RenderServer(FlagClosing):
     # ---- the device -----------------------------------------------------------------------------------------------
 
     def check_device_loss(self, client: ServedClient, request: Request, outcome: Outcome) -> None:
-        """Checks whether an outcome reports a device loss, which affects all clients (rule R16)."""
+        """Checks whether an outcome reports a device loss, which affects all clients (rule R16).
+
+        Parameters
+        ----------
+        client, request
+            The client, and its request.
+        outcome
+            The request's answer or error.
+        """
         if not isinstance(outcome, BaseException) or request.generation != client.state.device_generation:
             return
         device = self.devices.current
@@ -377,6 +407,11 @@ class RenderServer(FlagClosing):
         """Ends every client, waits for the workers and for the loop, removes the socket. Idempotent.
 
         Waits for a worker that hangs for `patience` seconds, and then abandons it.
+
+        Raises
+        ------
+        InvalidCallError
+            This thread serves: call shutdown() in place of close().
         """
         self._own.check()
         if self._served_by == threading.get_ident():

@@ -18,10 +18,19 @@ class VsyncBridge(NativeClosing, LibraryObject):
     the bridge delivers nothing, and does not keep this display awake. The other display ticks by
     its own timer until three ticks of the bridge were regular, and whenever the bridge is silent,
     also after close().
+
+    Parameters
+    ----------
+    dispatcher
+        The window's ticks; stays the caller's.
+
+    Raises
+    ------
+    ClosedError
+        The dispatcher, or its display, was closed.
     """
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
-        """ClosedError: the dispatcher, or its display, was closed."""
         arguments.instance("dispatcher", dispatcher, VsyncDispatcher, "vkshare.vsync.VsyncDispatcher")
         self._make("vks_bridge", "VsyncBridge", lib.vks_bridge_create, dispatcher._pointer)
         self._dispatcher = dispatcher
@@ -30,7 +39,10 @@ class VsyncBridge(NativeClosing, LibraryObject):
     def export(self) -> VsyncDescriptor:
         """Returns the descriptor for the other process, to send or pickle, and then close.
 
-        ClosedError: after close().
+        Raises
+        ------
+        ClosedError
+            The bridge is closed.
         """
         if self._closed:
             raise ClosedError("this VsyncBridge is closed and delivers no ticks; create another on the dispatcher")

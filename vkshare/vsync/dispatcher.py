@@ -19,10 +19,19 @@ class VsyncDispatcher(NativeClosing, LibraryObject):
 
     Any two of its ticks are at least half an interval apart, also over moves, stops and changes of
     source. close() closes its observers: their waits raise ClosedError.
+
+    Parameters
+    ----------
+    display
+        The display that the window is on; stays the caller's.
+
+    Raises
+    ------
+    ClosedError
+        The display was closed.
     """
 
     def __init__(self, display: Display) -> None:
-        """ClosedError: the display was closed."""
         self._make("vks_dispatcher", "VsyncDispatcher", lib.vks_dispatcher_create, _core_of(display)._pointer)
         self._display = display
         self._moving = threading.Lock()
@@ -39,6 +48,11 @@ class VsyncDispatcher(NativeClosing, LibraryObject):
         After it has returned no tick of the old display arrives, not even one that was delivered
         and not taken. Observers keep their state. The gap is at most the sum of both intervals.
 
+        Parameters
+        ----------
+        display
+            The other display; stays the caller's.
+
         Raises
         ------
         ClosedError
@@ -50,7 +64,13 @@ class VsyncDispatcher(NativeClosing, LibraryObject):
             self._display = display
 
     def observe(self) -> Observer:
-        """Returns a new observer, which attends from now on. ClosedError: the dispatcher or its display is closed."""
+        """Returns a new observer, which attends from now on and which the caller closes.
+
+        Raises
+        ------
+        ClosedError
+            The dispatcher or its display is closed.
+        """
         observer = Observer(self)
         with on_error(observer.close):
             observer.attend()
@@ -86,16 +106,32 @@ class Observer(NativeClosing, LibraryObject):
         return self._dispatcher
 
     def take(self) -> Tick | None:
-        """Returns the newest tick, if it was not taken yet. ClosedError: as wait()."""
+        """Returns the newest tick; None: it was taken already. Does not wait.
+
+        Raises
+        ------
+        ClosedError
+            As wait().
+        """
         return self._take(0)
 
     def wait(self, timeout: float | None = None) -> Tick:
-        """Waits for the newest tick.
+        """Waits for a tick that was not taken yet.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None: without limit.
+
+        Returns
+        -------
+        Tick
+            The newest tick; its `missed` counts the ticks since the one that was taken before.
 
         Raises
         ------
         TimeoutError
-            No tick arrived within `timeout` seconds.
+            No tick arrived in time.
         ClosedError
             The observer, its dispatcher or its display is closed, before or during the wait.
         """
@@ -108,7 +144,12 @@ class Observer(NativeClosing, LibraryObject):
         """Starts or resumes delivery.
 
         Idempotent. The first observer of a display gets the last tick at once, flagged MISSED, if
-        that is younger than an interval. ClosedError.
+        that is younger than an interval.
+
+        Raises
+        ------
+        ClosedError
+            The observer, its dispatcher or its display is closed.
         """
         check(lib.vks_observer_attend(self._pointer), "Observer.attend")
 
@@ -122,7 +163,14 @@ class Observer(NativeClosing, LibraryObject):
     def fileno(self) -> int:
         """Returns an eventfd that is readable while there is a tick to take, for select and poll.
 
-        The observer owns it. ClosedError.
+        The observer owns it.
+
+        Raises
+        ------
+        ClosedError
+            The dispatcher is closed.
+        OSError
+            Too many file descriptors are open.
         """
         out = ffi.new("int *")
         check(lib.vks_observer_fd(self._pointer, out), "Observer.fileno")

@@ -45,6 +45,27 @@ class Display(FlagClosing):
     ticks of it. If the source is silent for 250 ms, the timer replaces it, in its phase, until
     three ticks are regular again. While no observer attends, the thread sleeps and the source is
     stopped.
+
+    Parameters
+    ----------
+    name
+        A name for logs and reprs.
+    interval
+        Seconds between ticks, 1 us to 100 s. A Fraction is exact (``Fraction(1001, 60000)``); a
+        float is rounded to the nearest fraction with a denominator up to a million. None: the
+        source's interval; if that is unknown, 1/60, and ticks are flagged ESTIMATED.
+    source
+        A VsyncSource, which the caller closes; or a VsyncDescriptor of another process's bridge,
+        which can be closed afterwards; None: only the timer.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as above.
+    DescriptorError
+        The bridge's page is not valid.
+    ClosedError
+        The descriptor is closed.
     """
 
     def __init__(
@@ -54,20 +75,6 @@ class Display(FlagClosing):
         interval: Fraction | float | None = None,
         source: VsyncSource | VsyncDescriptor | None = None,
     ) -> None:
-        """Start the display's thread.
-
-        Parameters
-        ----------
-        name
-            A name for logs and reprs.
-        interval
-            Seconds between ticks, 1 us to 100 s. A Fraction is exact (``Fraction(1001, 60000)``); a
-            float is rounded to the nearest fraction with a denominator up to a million. None: the
-            source's interval; if that is unknown, 1/60, and ticks are flagged ESTIMATED.
-        source
-            A VsyncSource, which the caller closes; or a VsyncDescriptor of another process's
-            bridge, which can be closed afterwards; None: only the timer.
-        """
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         _check_source(source)
@@ -113,7 +120,7 @@ class Display(FlagClosing):
         return monitor.error if monitor is not None else None
 
     def statistics(self) -> DisplayStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         counters = self._core.counters()
         return DisplayStatistics(
             ticks=counters.ticks,
@@ -132,7 +139,20 @@ class Display(FlagClosing):
     # ---- changes -----------------------------------------------------------------------------------------
 
     def set_interval(self, interval: Fraction | float) -> None:
-        """Sets the interval. The pending tick stays as it is; the one after it has the new interval. ClosedError."""
+        """Sets the interval, from the tick after the pending one on.
+
+        Parameters
+        ----------
+        interval
+            Seconds, as of Display().
+
+        Raises
+        ------
+        ValueError, TypeError
+            It is not as of Display().
+        ClosedError
+            The display was closed.
+        """
         self._core.set_interval(*_nanoseconds(interval), False)
 
     def set_source(self, source: VsyncSource | VsyncDescriptor | None) -> None:
@@ -140,10 +160,15 @@ class Display(FlagClosing):
 
         When it returns, the previous source is stopped, and can be used elsewhere.
 
+        Parameters
+        ----------
+        source
+            As of Display().
+
         Raises
         ------
         ClosedError
-            The display was closed.
+            The display, or the descriptor, was closed.
         DescriptorError
             The bridge's page is not valid; the display keeps its source.
         """

@@ -217,6 +217,11 @@ class InputQueue:
         With resampling, a move that is the last event gets the position and time of LATENCY before
         the tick; ``is_idle`` is then False until the pointer's newest position was returned, which
         needs no further event. Moves before other events, and other events, keep their positions.
+
+        Parameters
+        ----------
+        vsync_time
+            The tick's ``vsync_time``, in ns of CLOCK_MONOTONIC.
         """
         if vsync_time is not None:
             vsync_time = arguments.integer("vsync_time", vsync_time)
@@ -238,7 +243,7 @@ class InputQueue:
                 self._resampler.clear()
 
     def statistics(self) -> InputStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         with self._lock:
             return InputStatistics(self._posted, self._taken, self._merged, self._resampled, len(self._waiting))
 

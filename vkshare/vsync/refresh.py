@@ -90,7 +90,14 @@ class RefreshTimer(Closing):
     # ---- drivers
 
     def add(self, driver: Driver, *, active: bool = True) -> None:
-        """Calls the driver from the next tick on: at every tick, or throttled if not `active`.
+        """Calls the driver from the next tick on.
+
+        Parameters
+        ----------
+        driver
+            A callable that takes a Tick.
+        active
+            True: it is called at every tick. False: ever more rarely, as `schedule` has it.
 
         Raises
         ------
@@ -118,6 +125,11 @@ class RefreshTimer(Closing):
 
         A driver that is inactive already starts again at the first interval.
 
+        Parameters
+        ----------
+        driver, active
+            As of add().
+
         Raises
         ------
         InvalidCallError
@@ -140,7 +152,8 @@ class RefreshTimer(Closing):
 
         Returns
         -------
-        The tick; None if none arrived in time, or no driver is left.
+        Tick | None
+            The tick; None: none arrived in time, or no driver is left.
 
         Raises
         ------
@@ -165,7 +178,25 @@ class RefreshTimer(Closing):
             return None
 
     async def turn_async(self, timeout: float | None = None) -> Tick | None:
-        """Does the same as turn(), without blocking the running loop. A wait that is cancelled takes no tick."""
+        """Does the same as turn(), without blocking the running loop.
+
+        A wait that is cancelled takes no tick.
+
+        Parameters
+        ----------
+        timeout
+            As of turn().
+
+        Returns
+        -------
+        Tick | None
+            As of turn().
+
+        Raises
+        ------
+        ExceptionGroup, ClosedError, InvalidCallError
+            As turn().
+        """
         end = self._end_of(timeout)
         with self._turning():
             while not self._cannot_wait(end):
@@ -215,7 +246,7 @@ class RefreshTimer(Closing):
         drivers.wait_for_running()
 
     def statistics(self) -> RefreshStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         drivers = self._drivers
         with drivers.changed:
             counts = self._ticks, self._missed, self._calls, self._errors

@@ -78,9 +78,9 @@ _REST = Decision(skipped=Skip.UNUSED, observe=False)
 class CompositorScheduler:
     """Decides at which ticks a compositor composites, and when it observes ticks.
 
-    The owner reports all events, and performs each Decision. The initial state is resting. Times
-    are nanoseconds of CLOCK_MONOTONIC, the clock of ticks. Not thread-safe: usually only the
-    compositor's thread calls it.
+    The owner reports all events, and performs each Decision. The initial state is resting; after
+    shut_down() every event is skipped. Times are nanoseconds of CLOCK_MONOTONIC, the clock of
+    ticks. Not thread-safe: usually only the compositor's thread calls it.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,13 @@ class CompositorScheduler:
     # ---- events
 
     def request(self) -> Decision:
-        """Requests a composite at the next tick, because the screen should change. Several requests count as one."""
+        """Requests a composite at the next tick, because the screen should change. Several requests count as one.
+
+        Returns
+        -------
+        Decision
+            No action; `observe` is True if the scheduler was resting.
+        """
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
         self._is_needed = True
@@ -124,6 +130,16 @@ class CompositorScheduler:
 
         While a composite is unfinished it becomes a request (V16). In both cases ticks count as
         used (V7), because a long resize must not switch the source on and off.
+
+        Parameters
+        ----------
+        now
+            The time, ns.
+
+        Returns
+        -------
+        Decision
+            COMPOSITE; while a composite is unfinished as request(), with `skipped` BUSY.
         """
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
@@ -134,7 +150,13 @@ class CompositorScheduler:
         return self._composite(now)
 
     def input_arrived(self) -> Decision:
-        """Notes that an event was posted. Begins observing if idle, so that the next tick handles the event (V15)."""
+        """Notes that an event was posted. Begins observing if idle, so that the next tick handles the event (V15).
+
+        Returns
+        -------
+        Decision
+            No action; `observe` is True if the scheduler was resting.
+        """
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
         self._has_input = True
@@ -145,9 +167,20 @@ class CompositorScheduler:
         self._has_input = False
 
     def tick(self, tick: Tick, now: int) -> Decision:
-        """Decides about a tick that was taken at `now`.
+        """Decides about a tick.
 
-        With input, the action is INPUT, and input_handled() decides next.
+        Parameters
+        ----------
+        tick
+            The tick that the observer returned.
+        now
+            When it was taken, ns.
+
+        Returns
+        -------
+        Decision
+            INPUT if an event was posted: input_handled() decides next. Else COMPOSITE, or no action
+            for the reason in `skipped`; `observe` is False after UNUSED_LIMIT unused ticks (V7).
         """
         self._drop_open()
         skip = self._skip(tick)
@@ -159,7 +192,19 @@ class CompositorScheduler:
         return self._decide(tick, now, had_input=False)
 
     def input_handled(self, now: int, *, is_idle: bool) -> Decision:
-        """Decides after the events posted before the last tick were handled; `is_idle`: none wait for the next tick.
+        """Decides after the events posted before the last tick were handled.
+
+        Parameters
+        ----------
+        now
+            The time, ns.
+        is_idle
+            Whether no event waits for the next tick: InputQueue.is_idle.
+
+        Returns
+        -------
+        Decision
+            COMPOSITE, or no action for the reason in `skipped`.
 
         Raises
         ------
@@ -186,14 +231,20 @@ class CompositorScheduler:
         self._is_busy = False
 
     def shut_down(self) -> Decision:
-        """Shuts down, at any time and from any callback: no action begins any more. Idempotent."""
+        """Shuts down, at any time and from any callback: no action begins any more. Idempotent.
+
+        Returns
+        -------
+        Decision
+            No action; `observe` is False if the scheduler was observing.
+        """
         was_observing, self._is_observing = self._is_observing, False
         self._is_shut_down = True
         self._is_needed = self._has_input = False
         return _END if was_observing else _NOTHING
 
     def statistics(self) -> SchedulerStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         return SchedulerStatistics(
             ticks=sum(self._counts.values()),
             forced=self._forced,

@@ -55,10 +55,22 @@ class Trial:
 def try_source(source: VsyncSource, seconds: float = SECONDS) -> Trial:
     """Runs a stopped source for a while and judges it; if it works, ``source.interval`` is the trial's interval.
 
-    Blocks for `seconds` (above 0, up to 60), or less if the source is lost meanwhile.
+    Parameters
+    ----------
+    source
+        A source that is not running; it is stopped afterwards, and stays the caller's.
+    seconds
+        Seconds for which the call blocks, above 0, up to 60; less if the source is lost meanwhile.
+
+    Returns
+    -------
+    Trial
+        Whether it works, and why. A source that is lost does not work.
 
     Raises
     ------
+    ValueError
+        `seconds` is out of its bounds.
     InvalidCallError, ClosedError
         The source is running, or closed.
     """

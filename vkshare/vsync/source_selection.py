@@ -49,9 +49,7 @@ def choose(
     name: str | None = None,
     seconds: float = SECONDS,
 ) -> VsyncSource | None:
-    """Returns the best source of vertical blanks that works, stopped; None: none works, so use the software timer.
-
-    Blocks for `seconds` for each kind that can be tried.
+    """Returns the best source of vertical blanks that works.
 
     Parameters
     ----------
@@ -63,13 +61,21 @@ def choose(
     name
         A kind to use even if its trial fails, ``"software"`` to return None at once, or ``"auto"``.
         None: the value of the environment variable VKSHARE_VSYNC, or "auto".
+    seconds
+        Seconds for which each kind that is available is tried, above 0, up to 60; the call blocks.
+
+    Returns
+    -------
+    VsyncSource | None
+        The source, stopped, which the caller closes. None: none works, or "software" is wanted, so
+        use a Display without a source.
 
     Raises
     ------
     UnsupportedError
         The kind that was named is not available here.
     ValueError
-        `name` is not a known kind.
+        `name`, or VKSHARE_VSYNC, is not a known kind; or `seconds` is out of its bounds.
     """
     wanted = forced(name)
     if wanted == "software":
@@ -87,7 +93,18 @@ def choose(
 
 
 def survey(seconds: float = SECONDS) -> list[Attempt]:
-    """Tries each kind on the X server that DISPLAY names; returns the results. Takes half a second at most."""
+    """Tries each kind of source on the X server that DISPLAY names. Takes half a second at most.
+
+    Parameters
+    ----------
+    seconds
+        Seconds for which each kind that is available is tried.
+
+    Returns
+    -------
+    list[Attempt]
+        The `kind` of each source, the best first, and its `trial`, a Trial.
+    """
     found: list[Attempt] = []
 
     def try_all() -> None:

@@ -38,6 +38,8 @@ class VsyncSource(FlagClosing, ABC):
     A source reports only ticks with a measured time: it fills no gaps (V2). It keeps waiting
     through any silence (V14).
 
+    Attributes
+    ----------
     kind
         The ``Tick.kind`` of its ticks, e.g. ``"x11-present"``.
     """
@@ -76,7 +78,7 @@ class VsyncSource(FlagClosing, ABC):
         return self._error is not None
 
     def statistics(self) -> SourceStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         with self._changed:
             return SourceStatistics(self._runs, self._ticks, self._ignored, self.is_running, self.is_lost)
 

@@ -61,9 +61,12 @@ class PresentWaitSource(VsyncSource):
         self._pending = 0
 
     def presented(self, present_id: int) -> None:
-        """Notes that vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing.
+        """Notes that vkQueuePresentKHR was called with an id. From any thread; never blocks.
 
-        From any thread; never blocks.
+        Parameters
+        ----------
+        present_id
+            The VkPresentIdKHR of that present, 1 to 2**64 - 1 and growing.
         """
         present_id = arguments.integer("present_id", present_id, 1, 2**64 - 1)
         with self._changed:
@@ -166,6 +169,11 @@ class DisplayControlSource(VsyncSource):
 
 class PresentTimingSource(VsyncSource):
     """The times at which presents were shown, as stamped by the driver (VK_EXT_present_timing). Not available yet.
+
+    Parameters
+    ----------
+    device, swapchain
+        As of PresentWaitSource.
 
     Raises
     ------
