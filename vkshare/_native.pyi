@@ -24,6 +24,8 @@ class Device:
     def _set_recorder(self, recorder: object, subpixel_bits: int) -> None: ...  # a capsule, or None; one is kept
 
 class Submission:
+    """Work that was handed to a device; awaitable. Made by Device.submit()."""
+
     def is_done(self) -> bool:
         """Returns whether it has run; raises the cause if it failed."""
     @property

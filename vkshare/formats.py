@@ -81,7 +81,7 @@ _NOT_YET = {
 
 
 def get(name: str | Format) -> Format:
-    """The format of that name.
+    """Return the format of that name; a Format is returned as it is.
 
     Raises
     ------
@@ -109,7 +109,13 @@ def get(name: str | Format) -> Format:
 
 
 def from_code(code: int) -> Format:
-    """The format of that code, as descriptors carry it. ValueError if there is none."""
+    """Return the format of that code, as descriptors carry it.
+
+    Raises
+    ------
+    ValueError
+        There is no such format.
+    """
     try:
         return _BY_CODE[code]
     except KeyError:

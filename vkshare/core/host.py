@@ -50,12 +50,33 @@ _CAIRO_STRIDE = 4  # bytes: CAIRO_STRIDE_ALIGNMENT of cairoint.h
 def dlpack(
     view: View, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None
 ) -> Any:
-    """View.__dlpack__() of memory that the CPU sees, as the Python array API standard (2023.12) has it.
+    """Return a DLPack capsule of memory that the CPU sees (Python array API standard, 2023.12).
+
+    Parameters
+    ----------
+    view
+        The view of the pixels; View.__dlpack__() passes itself.
+    stream
+        None, because the CPU has no streams.
+    max_version
+        (major, minor): the newest version of DLPack that the consumer knows; None: before 1.0.
+    dl_device
+        (type, id) of the device that the consumer wants; None: the memory's own, which is (1, 0).
+    copy
+        True: the capsule has a copy of the pixels; False or None: the memory itself.
+
+    Returns
+    -------
+    PyCapsule
+        The consumer takes it over.
 
     Raises
     ------
     UnsupportedBufferError
-        Another device is asked for; or the view is read-only and the consumer's DLPack cannot say so (before 1.0).
+        The CPU cannot see the memory, another device is asked for, or the view is read-only and the
+        consumer's DLPack cannot say so (before 1.0).
+    InvalidCallError
+        The view is over.
     ValueError, TypeError
         `stream` is not None; `max_version` or `dl_device` is neither None nor a pair of integers.
     """
@@ -80,7 +101,13 @@ def dlpack(
 
 
 def pillow(view: View) -> Image:
-    """View.pillow()."""
+    """Return a PIL.Image that draws into the view's pixels; see View.pillow().
+
+    Raises
+    ------
+    UnsupportedError, InvalidCallError
+        As View.pillow().
+    """
     mode, memory = _target(view, "pillow")
     pil = _package("PIL.Image", "pillow", "view.pillow()")
     surface = view.surface
@@ -92,7 +119,13 @@ def pillow(view: View) -> Image:
 
 
 def cairo(view: View) -> Any:
-    """View.cairo()."""
+    """Return a cairocffi.ImageSurface that draws into the view's pixels; see View.cairo().
+
+    Raises
+    ------
+    UnsupportedError, InvalidCallError
+        As View.cairo().
+    """
     name, memory = _target(view, "cairo")
     package = _package("cairocffi", "cairo", "view.cairo()")
     surface = view.surface
@@ -110,7 +143,13 @@ def cairo(view: View) -> Any:
 
 
 def skia(view: View) -> Any:
-    """View.skia()."""
+    """Return a skia.Surface that draws into the view's pixels; see View.skia().
+
+    Raises
+    ------
+    UnsupportedError, InvalidCallError
+        As View.skia().
+    """
     name, memory = _target(view, "skia")
     package = _package("skia", "skia", "view.skia()")
     surface = view.surface

@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
 
 def assert_images_equal(actual: Any, expected: Any, name: str = "") -> None:
-    """Fails unless both arrays are equal, bit for bit. See assert_images_close()."""
+    """Fails unless all values of both pictures are equal; NaN never is.
+
+    Parameters
+    ----------
+    actual, expected, name
+        As of assert_images_close().
+
+    Raises
+    ------
+    AssertionError
+        As assert_images_close(), with a tolerance of 0.
+    """
     assert_images_close(actual, expected, 0, name)
 
 

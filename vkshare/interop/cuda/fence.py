@@ -29,22 +29,30 @@ class CUDAFenceStatistics:
 
 
 def open_fence(fence: Fence) -> CUDAFence:
-    """The fence in CUDA: its own timeline semaphore, which streams wait for and signal.
+    """Opens a fence in CUDA: its own timeline semaphore, which streams wait for and signal.
 
     Parameters
     ----------
     fence
-        A vkshare.Fence of a Vulkan device on an NVIDIA GPU: one that it made, or a follower of another process's or
-        device's, which can be waited for only.
+        A vkshare.Fence of a Vulkan device on an NVIDIA GPU: one that it made, or a follower of
+        another process's or device's, which can be waited for only. It stays the caller's.
+
+    Returns
+    -------
+    CUDAFence
+        Close it, or use it in a ``with`` block.
 
     Raises
     ------
     UnsupportedError
-        There is no CUDA here, or the fence has no semaphore that CUDA can import: the CPU backend's, an adopted one.
+        There is no CUDA here, or the fence has no semaphore that CUDA can import: the CPU
+        backend's, an adopted one.
     DeviceMismatchError
         CUDA has not the fence's GPU; the text names both.
     ClosedError
         The fence, or its device, is closed.
+    InvalidCallError
+        CUDA was used in the process that this one was forked from.
     CUDAError
         The driver refused.
     """
@@ -81,7 +89,7 @@ class CUDAFence(Opened):
         return self._fence
 
     def wait(self, value: int, stream: Any = None, timeout: float | None = None) -> None:
-        """The stream's work from here on runs once the fence has the value; the GPU waits, not the CPU.
+        """Makes the stream's work from here on wait for the value; the GPU waits, not the CPU.
 
         The CPU waits only until the value is certain to come: its signal is with a driver, or was
         reached. A stream is never given a wait for a value that is not queued, or that only a held
@@ -94,7 +102,7 @@ class CUDAFence(Opened):
         stream
             As in CUDASurface.access(). None: the legacy default stream.
         timeout
-            Seconds to wait until it is certain. 0 tests, None waits for ever.
+            Seconds to wait until it is certain; 0: only test; None: without limit.
 
         Raises
         ------
@@ -167,7 +175,7 @@ class CUDAFence(Opened):
             self._signals += 1
 
     def statistics(self) -> CUDAFenceStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         return CUDAFenceStatistics(self._waits, self._signals)
 
     def __repr__(self) -> str:

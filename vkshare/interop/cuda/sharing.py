@@ -40,32 +40,46 @@ class _Tensor:
 
 
 def share(device: Device, tensor: Any, *, format: str | Format | None = None, stream: Any = None) -> Surface:
-    """A linear surface with the tensor's bytes.
+    """Makes a linear surface with the tensor's bytes.
 
     Where the memory is that of a surface that is open in CUDA here, it is a handle of that very
     surface: nothing is copied, and it is acquired as its other handles are. Any other memory is
     copied on the GPU, once, in `stream`; the surface is new and not owned, its key is 0, and its
     next owner comes after the copy, which the call waits for. ``surface.statistics().copied_bytes``
-    says which it was. The caller closes the surface.
+    says which it was.
 
     Parameters
     ----------
     device
         A Vulkan device on the tensor's GPU.
     tensor
-        Of PyTorch, CuPy, JAX, Numba: whatever has ``__cuda_array_interface__``, of shape (H, W, C) or (H, W), each row
-        in one piece. It may be freed or changed by work that comes later in `stream`.
+        An array of PyTorch, CuPy, JAX, Numba or another library that has
+        ``__cuda_array_interface__``, of shape (H, W, C) or (H, W), each row in one piece. It may be
+        freed or changed by work that comes later in `stream`.
     format
-        The surface's format; its type and channels must be the tensor's. None: by these, e.g. rgba8unorm for 4 uint8.
+        The surface's format; its type and channels must be the tensor's. None: by these, e.g.
+        rgba8unorm for 4 uint8.
     stream
-        Where the copy runs, behind what is there. None: the legacy default stream.
+        The stream in which the copy runs, after the work that is there. None: the legacy default
+        stream.
+
+    Returns
+    -------
+    Surface
+        Close it, or use it in a ``with`` block.
 
     Raises
     ------
     TypeError, ValueError
-        It is no array of CUDA's; a shape, type or strides that no surface has; the text says what is allowed.
+        It is no array of CUDA's, or has a shape, type or strides that no surface has; the text says
+        what is allowed.
     DeviceMismatchError
-        It is on another GPU; the text names both.
+        The tensor is on another GPU than the device, or CUDA has not the device's GPU; the text
+        names both.
+    UnsupportedError
+        There is no CUDA here, or the device is of the CPU backend.
+    CUDAError
+        The driver refused.
     """
     where = gpu_of(device)
     array = _described(tensor)

@@ -29,7 +29,7 @@ class CUDAStatistics:
 
 
 def open(surface: Surface) -> CUDASurface:
-    """The surface in CUDA: the memory of the surface itself. Nothing is copied.
+    """Opens a surface in CUDA: the memory of the surface itself. Nothing is copied.
 
     It takes its turns through this handle: where CUDA is to wait for another thread of the process,
     give it a handle of its own, ``device.open_surface(surface)``. A queue's surface may be opened
@@ -38,7 +38,13 @@ def open(surface: Surface) -> CUDASurface:
     Parameters
     ----------
     surface
-        A vkshare.Surface on a Vulkan device of an NVIDIA GPU. It need not be owned.
+        A vkshare.Surface on a Vulkan device of an NVIDIA GPU. It need not be owned, and stays the
+        caller's.
+
+    Returns
+    -------
+    CUDASurface
+        Close it, or use it in a ``with`` block.
 
     Raises
     ------
@@ -46,6 +52,10 @@ def open(surface: Surface) -> CUDASurface:
         There is no CUDA here, or it cannot import such a surface; the CPU backend's never can be.
     DeviceMismatchError
         CUDA has not the surface's GPU; the text names both.
+    ClosedError
+        The surface, or its device, is closed.
+    InvalidCallError
+        CUDA was used in the process that this one was forked from.
     CUDAError
         The driver refused.
     """
@@ -88,7 +98,7 @@ class CUDASurface(Opened):
         stream: Any = None,
         writable: bool = True,
     ) -> CUDABlock:
-        """``with shared.access(acquire=1, release=0, stream=stream) as view:`` owns the surface for CUDA in the block.
+        """Owns the surface for CUDA inside ``with shared.access(acquire=1, stream=stream) as view:``.
 
         The CPU waits until the surface was released with that key, and for no work: the stream's
         work from here on waits on the GPU for what the owners before have submitted, and at the end
@@ -99,43 +109,68 @@ class CUDASurface(Opened):
         Parameters
         ----------
         acquire, release
-            The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key (rule K31).
+            The keys to own it by, and to hand it on with. A body that raises releases with the
+            ACQUIRE key (rule K31).
         timeout
-            Seconds to wait for ownership.
+            Seconds to wait for ownership; None: without limit.
         stream
-            A stream of PyTorch, CuPy or Numba, anything with ``__cuda_stream__``, or a CUstream as an integer. None:
-            the legacy default stream, which is PyTorch's and CuPy's default.
+            A stream of PyTorch, CuPy or Numba, anything with ``__cuda_stream__``, or a CUstream as
+            an integer. None: the legacy default stream, which is PyTorch's and CuPy's default.
         writable
             False: arrays are read-only, where their library knows that.
 
-        Raises, when the block is entered
-        ---------------------------------
+        Returns
+        -------
+        CUDABlock
+            A context manager, which gives a CUDAView. The errors below are raised when the block is
+            entered, unless an entry says otherwise.
+
+        Raises
+        ------
         AcquireTimeout, AbandonedError, ClosedError
             As Surface.acquire().
         DeviceMismatchError
             The stream is of another GPU.
         InvalidCallError
-            The handle owns the surface already; the stream is being captured into a graph.
+            The handle owns the surface already; the stream is being captured into a graph. At the
+            end of the block: CUDA's work cannot be waited for, so the surface is not handed on.
+        CUDAError
+            The driver refused, or a kernel has failed, at either end of the block.
+        ValueError, TypeError
+            At once: a key, the timeout or the stream is not as above.
         """
         keys = arguments.keys(acquire, release)
         return CUDABlock(self, streams.handle(stream), bool(writable), keys, arguments.timeout(timeout))
 
     def within(self, *, stream: Any = None, writable: bool = True) -> CUDABlock:
-        """``with shared.within(stream=stream) as view:`` is CUDA's block in a turn that the handle has already.
+        """Begins CUDA's block in a turn of the handle: ``with shared.within(stream=stream) as view:``.
 
         For a queue's surfaces, and wherever ``surface.acquire()`` was called. CUDA's work comes
         after the commands that were submitted to the surface in this turn, and before those that
         are submitted after the block.
 
-        Raises, when the block is entered
-        ---------------------------------
+        Parameters
+        ----------
+        stream, writable
+            As of access().
+
+        Returns
+        -------
+        CUDABlock
+            A context manager, which gives a CUDAView. The errors below are raised when the block is
+            entered, unless an entry says otherwise.
+
+        Raises
+        ------
         NotOwnerError
             The handle does not own the surface.
+        ClosedError, DeviceMismatchError, InvalidCallError, CUDAError, ValueError, TypeError
+            As access().
         """
         return CUDABlock(self, streams.handle(stream), bool(writable), None, None)
 
     def statistics(self) -> CUDAStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         return CUDAStatistics(self._accesses, 0, self._joined)
 
     # ---- closing --------------------------------------------------------------------------------------------------

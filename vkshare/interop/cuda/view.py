@@ -41,11 +41,12 @@ class CUDABlock(Block["CUDAView"]):
 
 
 class CUDAView:
-    """A surface in CUDA inside ``with shared.access() as view:``. After the block it refuses every use.
+    """A surface in CUDA, made by ``with shared.access() as view:``.
 
-    Linear surfaces have ``__cuda_array_interface__``, DLPack and `pointer`; optimal ones `array`,
-    `texture_object` and `surface_object`. Arrays and tensors taken from it keep the memory alive
-    beyond the block, but what they show may be changed by the next owner: copy what is kept.
+    After the block it refuses every use. Linear surfaces have ``__cuda_array_interface__``, DLPack
+    and `pointer`; optimal ones `array`, `texture_object` and `surface_object`. Arrays and tensors
+    taken from it keep the memory alive beyond the block, but what they show may be changed by the
+    next owner: copy what is kept.
     """
 
     __slots__ = ("__weakref__", "_memory", "_others", "_stream", "_writable")

@@ -123,7 +123,13 @@ class EGLContext(Closing):
         return bool(self.handle) and current() == Current("EGL", self.handle)
 
     def make_current(self) -> None:
-        """In this thread. InvalidCallError: it is closed, or current in another thread."""
+        """Makes it the current context of this thread.
+
+        Raises
+        ------
+        InvalidCallError
+            It is closed, or current in another thread.
+        """
         if not self.handle:
             raise InvalidCallError("this EGLContext is closed")
         if not self._egl.eglMakeCurrent(self.display, None, None, self.handle):
@@ -156,20 +162,29 @@ class EGLContext(Closing):
 
 
 def egl_context(device: Device | None = None) -> EGLContext:
-    """A new OpenGL context (core profile) that needs no display and no window.
+    """Makes an OpenGL context (3.3 or later, core profile) that needs no display and no window.
 
     ``with egl_context(device) as context:`` has it current in the block, and ends it.
 
     Parameters
     ----------
     device
-        A vkshare.Device: the context is on its GPU, of its driver, so that its surfaces open there. None: the first
-        that can be made.
+        A vkshare.Device: the context is on its GPU, of its driver, so that its surfaces open there.
+        None: the first that can be made.
+
+    Returns
+    -------
+    EGLContext
+        It is not current yet. Close it, or use it in a ``with`` block.
 
     Raises
     ------
     UnsupportedError
         EGL is not here, or has no device that matches; the text names what was found.
+    InvalidCallError
+        A context of GLX is current in this thread.
+    ClosedError
+        The device is closed.
     """
     wanted = None
     if device is not None:

@@ -36,7 +36,7 @@ class GLStatistics:
 
 
 def open(surface: Surface) -> GLSurface:
-    """The surface in the OpenGL context that is current in this thread: a texture and a framebuffer. Nothing is copied.
+    """Opens a surface in this thread's OpenGL context: a texture and a framebuffer, without a copy.
 
     It takes its turns through this handle: a thread that draws with both needs no second one. Where
     OpenGL is to wait for Vulkan in another thread of the process, open another handle for it:
@@ -45,17 +45,25 @@ def open(surface: Surface) -> GLSurface:
     Parameters
     ----------
     surface
-        A vkshare.Surface on a Vulkan device of the context's GPU and driver. It need not be owned. A queue's surface
-        is used with ``within()``.
+        A vkshare.Surface on a Vulkan device of the context's GPU and driver. It need not be owned,
+        and stays the caller's. A queue's surface is used with ``within()``.
+
+    Returns
+    -------
+    GLSurface
+        Close it, or use it in a ``with`` block.
 
     Raises
     ------
     InvalidCallError
-        No OpenGL context is current.
+        No OpenGL context is current in this thread.
+    ClosedError
+        The surface, or its device, is closed.
     DeviceMismatchError
         The context is on another GPU or of another driver; the text names both.
     UnsupportedError
-        The driver lacks GL_EXT_memory_object_fd, or cannot import such a surface; the CPU backend's never can be.
+        The driver lacks GL_EXT_memory_object_fd, or cannot import such a surface; the CPU
+        backend's never can be.
     GLError
         The driver refused.
     """
@@ -154,7 +162,7 @@ class GLSurface(Closing):
     # ---- its turns ------------------------------------------------------------------------------------------------
 
     def access(self, acquire: int = 0, release: int = 0, timeout: float | None = None) -> GLBlock:
-        """``with shared.access(acquire=1, release=0) as view:`` owns the surface for OpenGL inside the block.
+        """Owns the surface for OpenGL inside ``with shared.access(acquire=1, release=0) as view:``.
 
         Vulkan's commands on this handle are not in order with OpenGL's inside the block: leave them
         out.
@@ -162,40 +170,71 @@ class GLSurface(Closing):
         Parameters
         ----------
         acquire, release
-            The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key (rule K31).
+            The keys to own it by, and to hand it on with. A body that raises releases with the
+            ACQUIRE key (rule K31).
         timeout
-            Seconds to wait for ownership.
+            Seconds to wait for ownership; None: without limit.
 
-        Raises, when the block is entered
-        ---------------------------------
+        Returns
+        -------
+        GLBlock
+            A context manager, which gives a GLView. The errors below are raised when the block is
+            entered, unless an entry says otherwise.
+
+        Raises
+        ------
         InvalidCallError
-            The context is not current, or another one is; or the handle owns the surface already.
+            The context is not current in this thread, or the handle owns the surface already. At
+            the end of the block: the context is not current any more, so the surface is not handed
+            on.
         AcquireTimeout, AbandonedError, ClosedError
             As Surface.acquire().
+        ValueError, TypeError
+            At once: a key or the timeout is not as above.
         """
         return GLBlock(self, arguments.keys(acquire, release), arguments.timeout(timeout))
 
     def within(self) -> GLBlock:
-        """``with shared.within() as view:`` is OpenGL's block in a turn that the handle has already.
+        """Begins OpenGL's block in a turn of the handle: ``with shared.within() as view:``.
 
         For a queue's surfaces, and wherever ``surface.acquire()`` was called: OpenGL's work comes
         after the commands that were submitted to the surface in this turn, and before those that
         are submitted after the block.
 
-        Raises, when the block is entered
-        ---------------------------------
+        Returns
+        -------
+        GLBlock
+            A context manager, which gives a GLView. The errors below are raised when the block is
+            entered, unless an entry says otherwise.
+
+        Raises
+        ------
         NotOwnerError
             The handle does not own the surface.
         InvalidCallError
-            The context is not current, or another one is; or OpenGL has the surface already.
+            The context is not current in this thread, or OpenGL has the surface already; at the end
+            of the block as access().
+        ClosedError
+            The GLSurface, its surface or its device is closed.
         """
         return GLBlock(self, None, None)
 
     def moderngl_texture(self, context: Any) -> Any:
-        """The texture as an object of moderngl, for a moderngl.Context of this very context.
+        """Returns the texture as an object of moderngl, whose release leaves the texture alone.
 
-        Releasing it leaves the texture alone. Raises InvalidCallError (another context is current),
-        TypeError.
+        Parameters
+        ----------
+        context
+            A moderngl.Context of this very context.
+
+        Raises
+        ------
+        InvalidCallError
+            The context is not current in this thread.
+        ClosedError
+            The GLSurface is closed.
+        TypeError
+            `context` is no moderngl.Context.
         """
         self._require_here()
         if type(context).__module__.split(".")[0] != "moderngl" or not hasattr(context, "external_texture"):
@@ -204,7 +243,7 @@ class GLSurface(Closing):
         return context.external_texture(self.texture, size, self._pixel.components, 0, self._pixel.moderngl)
 
     def statistics(self) -> GLStatistics:
-        """A snapshot of the counters."""
+        """Returns a snapshot of the counters."""
         shared = self._shared
         objects = 0 if shared is None else sum(map(bool, (shared.memory, shared.texture, shared.framebuffer)))
         return GLStatistics(self._order.kind, self._accesses, 0, objects)
