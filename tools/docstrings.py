@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Check the docstrings of vkshare's public names: sections for parameters, results and errors, and examples.
 
-    python tools/docstrings.py       the names of vkshare/__init__.pyi and their public members
+    python tools/docstrings.py       the public names of vkshare and of its public modules, and their members
 
 ruff's D rules check the form of every docstring. The rules here, for functions and methods:
 
@@ -51,6 +51,8 @@ NO_VERBS = re.compile(r"(A|An|The|This|That|One|Its|Whether|Each|Every|As|For|Un
 NOTHING = {"None", "NoReturn", "Never", ""}
 
 Callable_ = ast.FunctionDef | ast.AsyncFunctionDef
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+PROPERTY = re.compile(r"property|(functools\.)?cached_property|overload|.*\.setter")
 
 
 @dataclass(frozen=True)
@@ -62,55 +64,69 @@ class Public:
     node: Callable_ | ast.ClassDef
 
 
-def names(package: Path) -> Iterator[tuple[str, Path]]:
-    """The public names of the package's stub, each with the module that defines it."""
-    for node in ast.parse((package / "__init__.pyi").read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module != package.name:
-            path = package.parent.joinpath(*node.module.split(".")).with_suffix(".py")
-            yield from ((alias.name, path) for alias in node.names)
+def source(root: Path, module: str) -> Path:
+    """The file that defines or lists the names of a module: its stub, its __init__.py, or itself."""
+    path = root.parent.joinpath(*module.split("."))
+    files = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
+    return next(each for each in files if each.is_file())
 
 
-def public(package: Path) -> Iterator[Public]:
+def imports(root: Path, tree: ast.Module) -> dict[str, str]:
+    """The names that a module imports from modules of the package, each with its module."""
+    froms = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    own = [(node, node.module) for node in froms if node.module and node.module.partition(".")[0] == root.name]
+    return {alias.name: module for node, module in own for alias in node.names}
+
+
+def names(root: Path, module: str, prefix: str = "") -> Iterator[tuple[str, Path]]:
+    """The public names of a module and of its public modules, as users write them, each with a file that has it."""
+    file = source(root, module)
+    tree = ast.parse(file.read_text())
+    for node in tree.body:
+        if isinstance(node, DEFINITIONS) and not node.name.startswith("_"):
+            yield prefix + node.name, file
+    for name, origin in imports(root, tree).items():
+        if origin == module:
+            yield from names(root, f"{module}.{name}", f"{prefix}{name}.")
+        else:
+            yield prefix + name, source(root, origin)
+
+
+def definition(root: Path, file: Path, name: str) -> tuple[Path, ast.ClassDef | Callable_] | None:
+    """The class or function of that name that a file defines, imports, or has from the C types."""
+    tree = ast.parse(file.read_text())
+    for node in tree.body:
+        if isinstance(node, DEFINITIONS) and node.name == name:
+            return file, node
+        if ast.unparse(node) == f"{name} = _native.{name}":
+            return definition(root, root / "_native.pyi", name)
+    origin = imports(root, tree).get(name)
+    return definition(root, source(root, origin), name) if origin else None
+
+
+def public(root: Path) -> Iterator[Public]:
     """Each public name, and the public methods of each class that it or its bases in the package define."""
-    for name, path in names(package):
-        module = ast.parse(path.read_text())
-        for node in module.body:
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-                yield Public(name, path, node)
-                if isinstance(node, ast.ClassDef):
-                    yield from methods(package, name, path, module, node)
+    for name, file in names(root, root.name):
+        if found := definition(root, file, name.rpartition(".")[2]):
+            yield Public(name, *found)
+            yield from methods(root, Public(name, *found))
 
 
-def methods(package: Path, name: str, path: Path, module: ast.Module, node: ast.ClassDef) -> Iterator[Public]:
+def methods(root: Path, owner: Public) -> Iterator[Public]:
     """The public methods of a class and of its bases; properties have a result and no parameters, and are left out."""
-    stubs = [each for part in node.body if isinstance(part, ast.If) for each in part.body]  # "if TYPE_CHECKING:"
-    every = [*node.body, *stubs]
-    own = {each.name for each in every if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    if not isinstance(owner.node, ast.ClassDef):
+        return
+    stubs = [each for part in owner.node.body if isinstance(part, ast.If) for each in part.body]  # "if TYPE_CHECKING:"
+    every = [each for each in (*owner.node.body, *stubs) if isinstance(each, Callable_)]
     for each in every:
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and not each.name.startswith("_"):
-            decorators = {ast.unparse(decorator) for decorator in each.decorator_list}
-            if not any(
-                re.fullmatch(r"property|(functools\.)?cached_property|overload|.*\.setter", one) for one in decorators
-            ):
-                yield Public(f"{name}.{each.name}", path, each)
-    for base in node.bases:
-        for found in inherited(package, name, path, module, ast.unparse(base)):
-            if found.name.rpartition(".")[2] not in own:
-                yield found
-
-
-def inherited(package: Path, name: str, path: Path, module: ast.Module, base: str) -> Iterator[Public]:
-    """The public methods of a base class, from the module of the class or from the one that it imports."""
-    if base.startswith("_native."):
-        path, base = package / "_native.pyi", base.removeprefix("_native.")
-    for node in module.body:
-        if isinstance(node, ast.ImportFrom) and any(alias.name == base for alias in node.names):
-            found = package.parent.joinpath(*(node.module or "").split(".")).with_suffix(".py")
-            path = found if found.is_file() else path
-    tree = ast.parse(path.read_text())
-    for each in tree.body:
-        if isinstance(each, ast.ClassDef) and each.name == base:
-            yield from methods(package, name, path, tree, each)
+        decorators = {ast.unparse(decorator) for decorator in each.decorator_list}
+        if not each.name.startswith("_") and not any(map(PROPERTY.fullmatch, decorators)):
+            yield Public(f"{owner.name}.{each.name}", owner.path, each)
+    own = {f"{owner.name}.{each.name}" for each in every}
+    for base in map(ast.unparse, owner.node.bases):
+        file = root / "_native.pyi" if base.startswith("_native.") else owner.path
+        if found := definition(root, file, base.removeprefix("_native.")):
+            yield from (each for each in methods(root, Public(owner.name, *found)) if each.name not in own)
 
 
 def faults(found: Public) -> Iterator[str]:
@@ -181,14 +197,11 @@ def _errors(text: str, node: Callable_) -> Iterator[str]:
 
 
 def findings(package: Path) -> list[str]:
-    """All faults of a package, each once: classes share the methods of a base."""
-    return list(
-        dict.fromkeys(
-            f"{found.path.relative_to(package.parent)}:{found.node.lineno}: {found.name}: {fault}"
-            for found in public(package)
-            for fault in faults(found)
-        )
-    )
+    """All faults of a package, each once: classes share the methods of a base, and modules a name."""
+    found = {(each.path, each.node.lineno, fault): each.name for each in public(package) for fault in faults(each)}
+    return [
+        f"{path.relative_to(package.parent)}:{line}: {name}: {fault}" for (path, line, fault), name in found.items()
+    ]
 
 
 def main() -> int:

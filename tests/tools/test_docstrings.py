@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import docstrings
@@ -57,14 +58,32 @@ def open(path: str) -> Thing:
 '''
 
 
-def found(folder: Path, source: str) -> list[str]:
-    """Return the faults of a package whose one module has that source."""
+STUB = """\
+from vkshare import part as part
+from vkshare.thing import Thing as Thing
+from vkshare.thing import open as open
+"""
+PART = '''def make() -> int:
+    """Return a number."""
+'''
+PARTS = {  # files in which vkshare.part.make() is public
+    "module": {"part.py": PART},
+    "stub": {"part/__init__.pyi": "from vkshare.part.made import make as make\n", "part/made.py": PART},
+    "package without a stub": {"part/__init__.py": "from vkshare.part.made import make\n", "part/made.py": PART},
+    "import from a package": {
+        "part/__init__.pyi": "from vkshare.part.inner import make as make\n",
+        "part/inner/__init__.py": "from vkshare.part.inner.made import make as make\n",
+        "part/inner/made.py": PART,
+    },
+}
+
+
+def found(folder: Path, source: str, part: dict[str, str] = PARTS["module"]) -> list[str]:
+    """Return the faults of a package whose module `thing` has that source, and `part` those files."""
     package = folder / "vkshare"
-    package.mkdir()
-    (package / "__init__.pyi").write_text(
-        "from vkshare.thing import Thing as Thing\nfrom vkshare.thing import open as open\n"
-    )
-    (package / "thing.py").write_text(source)
+    for name, text in {"__init__.pyi": STUB, "thing.py": source, **part}.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
     return [finding.split(": ", 1)[1] for finding in docstrings.findings(package)]
 
 
@@ -91,6 +110,20 @@ def test_a_planted_fault_is_found(tmp_path: Path, right: str, wrong: str, fault:
     if fault is None:
         fault = "Thing: its section Parameters lacks left, right"
     assert any(each.startswith(fault) for each in faults), faults
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_fault_in_a_public_module_is_found(tmp_path: Path, part: str) -> None:
+    files = {name: text.replace('"""Return a number', '"""A number') for name, text in PARTS[part].items()}
+    assert found(tmp_path / "right", GOOD, PARTS[part]) == []
+    fault = "part.make: its summary begins with 'A'; begin with a verb: 'Return ...'"
+    assert fault in found(tmp_path / "wrong", GOOD, files)
+
+
+def test_the_public_classes_of_all_modules_are_checked() -> None:
+    listed = tomllib.loads((ROOT / "tests/unit/public_names.toml").read_text())
+    classes = {f"{module}.{name}" for module, names in listed.items() for name, members in names.items() if members}
+    assert classes <= {f"vkshare.{each.name}" for each in docstrings.public(ROOT / "vkshare")}
 
 
 def test_the_public_names_have_no_fault() -> None:
