@@ -10,14 +10,14 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks import QUESTIONS
 from vkshare.cli import output
 from vkshare.errors import VkshareError
 
-if TYPE_CHECKING:
-    from benchmarks.report import Row
+
+class Failed(Exception):
+    """One line for standard error."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,12 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     output.fill_closed_streams()
     try:
         with output.checked():
-            return run(_parser().parse_args(argv))
-    except output.OutputError as error:
-        output.discard()
-        print(f"benchmarks: {error}", file=sys.stderr)
-        return 1
-    except VkshareError as error:
+            run(_parser().parse_args(argv))
+        return 0
+    except (output.OutputError, VkshareError, Failed) as error:
+        if isinstance(error, output.OutputError):
+            output.discard()
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -57,43 +56,31 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit status 0 also where a target is not met: the table says so. Shows what it is at on a terminal's stderr."""
+def run(args: argparse.Namespace) -> None:
+    """Succeeds also where a target is not met: the table says so. Shows what it is at on a terminal's stderr."""
     from benchmarks import report
     from benchmarks.plan import Plan
     from benchmarks.plot_style import NEEDS_MATPLOTLIB
 
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:  # not after minutes of measuring
-        print(f"benchmarks: --plot {args.plot}: {NEEDS_MATPLOTLIB}", file=sys.stderr)
-        return 1
+        raise Failed(f"--plot {args.plot}: {NEEDS_MATPLOTLIB}")
     plan = Plan(seconds=args.seconds, pinned_only=args.pin, quick=args.quick, progress=_progress)
-    chosen = QUESTIONS if args.question == "all" else (args.question,)
     before = report.machine()
-    rows = []
-    for question in chosen:
-        rows += importlib.import_module(f"benchmarks.{question.replace('-', '_')}").run(plan)
+    for question in QUESTIONS if args.question == "all" else (args.question,):
+        importlib.import_module(f"benchmarks.{question.replace('-', '_')}").run(plan)
     _progress("")
     machine = {**before, "load_before": before["load"], "load": report.machine()["load"]}
-    if args.plot is not None and not _plot(args.plot, rows, report.headline(machine), report.text(rows, plan.notes)):
-        return 1
-    if args.json:
-        print(
-            json.dumps({"machine": machine, "rows": [report.as_dict(r) for r in rows], "notes": plan.notes}, indent=2)
-        )
-    else:
-        print(report.headline(machine), "", report.text(rows, plan.notes), sep="\n")
-    return 0
+    headline, table = report.headline(machine), report.text(plan.rows, plan.notes)
+    if args.plot is not None:
+        from benchmarks import plot
 
-
-def _plot(file: Path, rows: list[Row], headline: str, table: str) -> bool:
-    from benchmarks import plot
-
-    try:
-        plot.write(rows, file, headline, table)
-    except OSError as error:
-        print(f"benchmarks: {error}", file=sys.stderr)
-        return False
-    return True
+        try:
+            plot.write(plan.rows, args.plot, headline, table)
+        except OSError as error:
+            raise Failed(str(error)) from error
+    rows = [report.as_dict(row) for row in plan.rows]
+    as_json = {"machine": machine, "rows": rows, "notes": plan.notes}
+    print(json.dumps(as_json, indent=2) if args.json else f"{headline}\n\n{table}")
 
 
 def _picture(text: str) -> Path:

@@ -3,76 +3,91 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import vkshare
 from benchmarks import compiler, compositor_load
-from benchmarks.compositor_load import RATE, Load
-from benchmarks.compositor_scene import (
-    BACKGROUND,
-    BASELINE,
-    HEIGHT,
-    NATIVE,
-    PLACES,
-    WIDTH,
-    WINDOW,
-    InC,
-    Pixels,
-    pictures,
-    seen_pixels,
-)
-from benchmarks.measure import Spread, Timed, repeated, take_turns
-from benchmarks.placement import Placement, alone
+from benchmarks.compiler import ffi
+from benchmarks.compositor_load import HEIGHT, PLACES, RATE, WIDTH, WINDOW, Load
+from benchmarks.measure import Spread, Timed, repeated, spreads
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, RATIO, TIME, Must, Row, own_row, row, spreads
 from vkshare.compositor.scene import Placement as Window
 from vkshare.compositor.scene import Scene, Tween
 from vkshare.util.closing import Scoped
 
+BACKGROUND = (0.0, 0.0, 0.0, 1.0)
+BASELINE = ("-O3",)
+NATIVE = ("-O3", "-march=native")
+_BAND = 32  # rows; as much of a 1080p target as stays in the second-level cache beside what is read
 _TURN = 30e-3  # seconds
-_MUST = Must(1.2)
 _FEWER = (4, 2)  # clients, tried one after the other while frames are lost
 _BLOCK = 16 << 20  # bytes; eight of them are in no cache
 _BYTES = 4  # of a pixel
 
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
-def run(plan: Plan) -> list[Row]:
+
+def run(plan: Plan) -> None:
     """One composite of eight 720p windows into 1080p; then eight clients at 60 Hz for a minute."""
-    rows: list[Row] = []
     for opaque in (False, True):
         windows = pictures(opaque=opaque)
-        for place in alone(plan):
-            plan.progress(f"composites{' of opaque windows' * opaque}, {place.name}")
-            rows.append(_composites(plan, place, windows, opaque=opaque))
-    return [*rows, *_clients(plan, 1.0 if plan.quick else 60.0)]
+        for _ in plan.alone():
+            _composites(plan, windows, opaque=opaque)
+    _clients(plan, 1.0 if plan.quick else 60.0)
 
 
 # ---- one composite ---------------------------------------------------------------------------------------------------
 
 
-def _composites(plan: Plan, place: Placement, windows: list[Pixels], *, opaque: bool) -> Row:
+def _composites(plan: Plan, windows: list[Pixels], *, opaque: bool) -> None:
     what = f"composite of eight 720p windows into 1080p{', is_opaque' * opaque}"
     with vkshare.open(backend="cpu", name="bench") as device, Composites(device, windows, opaque=opaque) as ours:
-        ways: dict[str, Timed] = {"ours": ours.timed, "one list again": ours.timed_again}
-        try:
+        ways: dict[str, Timed] = {"ours": repeated(ours.composite), "one list again": repeated(ours.composite_again)}
+        with plan.noting("composites in C"):
             ways |= {
                 "c": InC(windows, flags=BASELINE).timed,
                 "C in bands": InC(windows, flags=BASELINE, in_bands=True).timed,
                 "C for this processor": InC(windows, flags=NATIVE).timed,
                 "C for it in bands": InC(windows, flags=NATIVE, in_bands=True).timed,
             }
-        except compiler.NoCompiler as error:
-            plan.note(f"composites in C: {error}")
-        samples = take_turns(ways, plan.seconds, _TURN)
-    return row(what, place.name, samples, None if opaque else _MUST)
+        plan.race(what, ways, most=None if opaque else 1.2, turn=_TURN)
+
+
+def pictures(*, opaque: bool = False) -> list[Pixels]:
+    """A window's (720, 1280, 4) each: random, and premultiplied by an alpha that is random too, or 255."""
+    random = np.random.default_rng(1)
+    found = []
+    for _ in PLACES:
+        shape = WINDOW[1], WINDOW[0]
+        alpha = random.integers(255 if opaque else 0, 256, (*shape, 1), np.int32)
+        colours = random.integers(0, 256, (*shape, 3), np.int32) * alpha // 255
+        found.append(np.concatenate([colours, alpha], axis=2).astype(np.uint8))
+    return found
+
+
+class InC:
+    """The loops of c/composite.c. NoCompiler."""
+
+    def __init__(self, windows: list[Pixels], *, flags: tuple[str, ...] = BASELINE, in_bands: bool = False) -> None:
+        self.picture: Pixels = np.zeros((HEIGHT, WIDTH, 4), np.uint8)  # what it has drawn
+        self._kept = [ffi.from_buffer("uint32_t[]", each) for each in (self.picture, *windows)]
+        target = ffi.new("target *", (self._kept[0], WIDTH, HEIGHT))
+        placed = zip(self._kept[1:], PLACES, strict=True)
+        described = [(pixels, *WINDOW, x, y, round(255 * opacity)) for pixels, (x, y, opacity) in placed]
+        how = ffi.new("window[]", described), len(described), _BAND if in_bands else HEIGHT
+        self._timed = partial(compiler.library("composite.c", flags=flags).time_composites, target, 0xFF000000, *how)
+
+    def timed(self, n: int) -> float:
+        """Seconds of n composites."""
+        return float(self._timed(n))
 
 
 class Composites(Scoped):
@@ -82,17 +97,18 @@ class Composites(Scoped):
         self._device = device
         self._stack = contextlib.ExitStack()
         self._scene = Scene()
-        self._pictures: dict[Window, vkshare.Surface] = {}
-        for pixels, place in zip(windows, PLACES, strict=True):
-            window = _window(*place, opaque=opaque)
+        self.pictures: dict[Window, vkshare.Surface] = {}  # bottom to top
+        for pixels, (x, y, opacity) in zip(windows, PLACES, strict=True):
+            at = (Tween(each, each) for each in (x, y, opacity))
+            window = Window(*WINDOW, opaque, True, *at)
             self._scene.add(window)
-            self._pictures[window] = picture = self._stack.enter_context(device.create_surface(*WINDOW))
+            self.pictures[window] = picture = self._stack.enter_context(device.create_surface(*WINDOW))
             picture.acquire()
             picture.write(pixels)
-        self._swapchain = self._stack.enter_context(device.create_swapchain(vkshare.Headless(WIDTH, HEIGHT)))
-        self._again = self._stack.enter_context(device.create_surface(WIDTH, HEIGHT))
-        self._again.acquire()
-        self._list = self._record(self._again)
+        self.swapchain = self._stack.enter_context(device.create_swapchain(vkshare.Headless(WIDTH, HEIGHT)))
+        again = self._stack.enter_context(device.create_surface(WIDTH, HEIGHT))
+        again.acquire()
+        self._list = self._record(again)
 
     def close(self) -> None:
         """Idempotent."""
@@ -100,10 +116,14 @@ class Composites(Scoped):
 
     def composite(self) -> None:
         """Acquires, records, submits, presents, waits."""
-        frame = self._swapchain.acquire()
+        frame = self.swapchain.acquire()
         submission = self._device.submit(self._record(frame.view))
-        self._swapchain.present(frame)
+        self.swapchain.present(frame)
         submission.wait()
+
+    def composite_again(self) -> None:
+        """Submits one list, recorded once, into one surface."""
+        self._device.submit(self._list).wait()
 
     def _record(self, target: Any) -> vkshare.CommandList:
         drawn, is_covered = self._scene.draw_list(time.monotonic_ns(), WIDTH, HEIGHT)
@@ -111,92 +131,70 @@ class Composites(Scoped):
         if not is_covered:
             commands.clear(target, BACKGROUND)
         for window, x, y, opacity in drawn:
-            commands.composite(self._pictures[window], target, (x, y), opacity)
+            commands.composite(self.pictures[window], target, (x, y), opacity)
         return commands
-
-    @property
-    def pictures(self) -> list[vkshare.Surface]:
-        """The windows', bottom to top."""
-        return list(self._pictures.values())
-
-    def capture(self) -> Any:
-        """(1080, 1920, 4): the last one."""
-        return self._swapchain.capture()
-
-    def timed(self, n: int) -> float:
-        """Seconds of n composites."""
-        return repeated(self.composite)(n)
-
-    def timed_again(self, n: int) -> float:
-        """As many runs of one list, recorded once, into one surface."""
-        return repeated(lambda: self._device.submit(self._list).wait())(n)
-
-
-def _window(x: int, y: int, opacity: float, *, opaque: bool) -> Window:
-    return Window(*WINDOW, opaque, has_picture=True, x=Tween(x, x), y=Tween(y, y), opacity=Tween(opacity, opacity))
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
 
 
-def _clients(plan: Plan, seconds: float) -> Iterator[Row]:
+def _clients(plan: Plan, seconds: float) -> None:
     """Eight; where frames are lost, fewer, too. Quickly: two alone."""
     limit = _memory(plan)
-    counts = _FEWER[-1:] if plan.quick else (len(PLACES), *_FEWER)
-    for clients in counts:
+    wanted, *fewer = _FEWER[-1:] if plan.quick else (len(PLACES), *_FEWER)
+    for clients in (wanted, *fewer):
         plan.progress(f"{clients} clients at {RATE} Hz, {seconds:g} s")
         load = compositor_load.run(clients, seconds)
-        yield _lost(load, is_wanted=clients == counts[0])
-        if clients == counts[0]:
-            yield from _used(load, limit)
+        _lost(plan, load, is_wanted=clients == wanted)
+        if clients == wanted:
+            _used(plan, load, limit)
         if not load.not_shown:
             return
 
 
-def _lost(load: Load, *, is_wanted: bool) -> Row:
+def _lost(plan: Plan, load: Load, *, is_wanted: bool) -> None:
     what = f"frames of {load.clients} 720p clients not shown, of {load.due:,} due in {load.seconds:.0f} s"
-    frames = {"shown": load.shown, "late": load.lost, "superseded": load.superseded, "not drawn": load.undrawn}
-    others = {**frames, "composites": load.composites, "ticks missed": load.missed, "skipped": load.skipped}
-    return own_row(what, load.not_shown, COUNT, Must(0.0) if is_wanted else None, others=_exactly(others))
+    names = {"shown": "shown", "late": "lost", "superseded": "superseded", "composites": "composites"}
+    names |= {"ticks missed": "missed", "skipped": "skipped"}
+    others = {name: load.counts[counter] for name, counter in names.items()} | {"not drawn": load.undrawn}
+    plan.count(what, load.not_shown, most=0 if is_wanted else None, others=others)
 
 
-def _exactly(numbers: Mapping[str, float]) -> dict[str, Spread]:
-    return spreads({name: [float(number)] for name, number in numbers.items()})
-
-
-def _used(load: Load, limit: dict[str, list[float]]) -> Iterator[Row]:
-    """Return the machine's limits: memory beyond the caches, and processors."""
+def _used(plan: Plan, load: Load, limit: dict[str, list[float]]) -> None:
+    """Add what these take of the machine: memory beyond the caches, and processors."""
     drawn = load.drawn * WINDOW[0] * WINDOW[1]
-    composited = load.composites * (seen_pixels(load.clients) + WIDTH * HEIGHT)
+    composited = load.counts["composites"] * (seen_pixels(load.clients) + WIDTH * HEIGHT)
     moved = (drawn + composited) * _BYTES / load.seconds
     found = spreads(limit)
     copied = found.pop("copied", None)
     figure = Spread.of([moved / each for each in limit["copied"]]) if copied else None
-    what = "bytes a second that these write and read"
-    more: dict[str, Any] = {"against": "memcpy on all cores", "unit": "bytes", "others": found}
-    yield Row(what, "unpinned", Spread.of([moved]), copied, RATIO, figure, None, **more)
-    used = load.compositor_cpu + load.clients_cpu
+    what, more = "bytes a second that these write and read", {"against": "memcpy on all cores", "unit": "bytes"}
+    plan.ratio(what, figure, moved, copied, others=found, **more)
+    used = load.counts["cpu"] + load.clients_cpu
     others = {
         "of everything else, a second": max(0.0, load.machine_cpu - used) / load.seconds,
-        "a composite": load.compositor_cpu / max(1, load.composites),
+        "a composite": load.counts["cpu"] / max(1, load.counts["composites"]),
         "a client's frame": load.clients_cpu / max(1, load.drawn),
     }
-    yield own_row("CPU time of all of them, a second", used / load.seconds, TIME, others=_exactly(others))
+    plan.own("CPU time of all of them, a second", used / load.seconds, others=others)
+
+
+def seen_pixels(windows: int) -> int:
+    """Return how many pixels of the lowest windows, so many, lie in the target."""
+    return sum(
+        (min(x + WINDOW[0], WIDTH) - max(x, 0)) * (min(y + WINDOW[1], HEIGHT) - max(y, 0))
+        for x, y, _ in PLACES[:windows]
+    )
 
 
 def _memory(plan: Plan) -> dict[str, list[float]]:
     """Bytes a second that C moves with a thread on each core, over more memory than a cache holds: read and written."""
-    try:
-        library = compiler.library("memory.c")
-    except compiler.NoCompiler as error:
-        plan.note(f"memory's limit: {error}")
-        return {}
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    found = {}
-    for name, function, passes in (("memset", "time_fills", 1), ("copied", "time_copies", 2)):
-        loop = compiler.function(library, function, pointer, ctypes.c_uint32, size, ctypes.c_long)
-        found[name] = [_on_all_cores(loop) * passes for _ in range(2 if plan.quick else 10)]
-    return found
+    limit, rounds = {}, range(2 if plan.quick else 10)
+    with plan.noting("memory's limit"):
+        lib = compiler.library("memory.c")
+        limit["memset"] = [_on_all_cores(lib.time_fills) for _ in rounds]
+        limit["copied"] = [2 * _on_all_cores(lib.time_copies) for _ in rounds]
+    return limit
 
 
 def _on_all_cores(loop: Callable[..., float]) -> float:
@@ -205,7 +203,7 @@ def _on_all_cores(loop: Callable[..., float]) -> float:
 
     def rate(_: int) -> float:
         memory = np.ones((8, _BLOCK), np.uint8)
-        blocks = (ctypes.c_void_p * 8)(*(block.ctypes.data for block in memory))
+        blocks = ffi.new("void *[]", [ffi.from_buffer(block) for block in memory])
         everywhere.wait()
         return 16 * _BLOCK / loop(blocks, 8, _BLOCK, 16)
 

@@ -13,19 +13,28 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import vkshare
-from benchmarks.child import Child, started
-from benchmarks.compositor_scene import HEIGHT, PLACES, WIDTH, WINDOW
+from benchmarks.measure import lasting
+from benchmarks.processes import Child, started
 from vkshare.compositor import Compositor, Desktop, Service
 from vkshare.compositor.remote_window import RemoteWindow
 from vkshare.server import RenderServer
 from vkshare.vsync import Display
 
 RATE = 60  # Hz
-SURFACES = 3  # of each client's pipe
+WIDTH, HEIGHT = 1920, 1080  # of the screen
+WINDOW = (1280, 720)
+_SURFACES = 3  # of each client's pipe
 _WARM_UP = 30  # frames
 _PATIENCE = 60.0  # seconds for a process to say something
 _SQUARE = 100  # pixels a side of what moves
 _JIFFIES: int = os.sysconf("SC_CLK_TCK")  # a second
+
+
+_CORNERS = (-300, -200), (0, 0), (320, 180), (640, 360), (700, 520), (1000, -300), (-500, 600), (100, 250)
+# Windows, bottom to top: left, top, opacity. Five are clipped. The faded ones lie beside each
+# other: C rounds their opacity to 8 bits, and two such errors in one pixel could differ from ours
+# by two.
+PLACES = [(x, y, 0.8 if (x, y) in ((-300, -200), (700, 520)) else 1.0) for x, y in _CORNERS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +43,21 @@ class Load:
 
     clients: int
     seconds: float
-    due: int  # one for each tick and client
-    shown: int
-    lost: int  # came too late for their tick, or in a tick that brought no composite, and were replaced
-    superseded: int  # replaced by the next one before a tick wanted them
+    drawn: int  # frames that the clients sent
     undrawn: int  # ticks that a client was too late for
-    missed: int  # ticks that the compositor was too late for
-    skipped: int  # ticks that brought no composite, as the one before was unfinished
-    composites: int
-    compositor_cpu: float
+    counts: dict[str, float]  # of the compositor (CompositorStatistics), and its "cpu"
     clients_cpu: float
     machine_cpu: float  # of all processes of the machine
 
     @property
-    def drawn(self) -> int:
-        """Frames that the clients sent."""
-        return self.due - self.undrawn
+    def due(self) -> int:
+        """One for each tick and client."""
+        return self.drawn + self.undrawn
 
     @property
-    def not_shown(self) -> int:
+    def not_shown(self) -> float:
         """Frames that were due and not shown."""
-        return self.lost + self.superseded + self.undrawn
+        return self.counts["lost"] + self.counts["superseded"] + self.undrawn
 
 
 def run(clients: int, seconds: float) -> Load:
@@ -65,32 +68,17 @@ def run(clients: int, seconds: float) -> Load:
         compositor.heard(_PATIENCE)
         children = [running.enter_context(started(_draw, path, number, patience=10)) for number in range(clients)]
         before = _settled(compositor, sum(child.heard(_PATIENCE) for child in children))
-        cpu = _cpu(compositor), sum(_cpu(child) for child in children), _machine_cpu()
-        began = time.monotonic()
+        machine, began = _machine_cpu(), time.monotonic()
         for child in children:
             child.pipe.send("go")
         time.sleep(seconds)
         for child in children:
             child.pipe.send("stop")
-        drawn, undrawn = (sum(each) for each in zip(*(child.heard(_PATIENCE) for child in children), strict=True))
+        drawn, undrawn, cpu = map(sum, zip(*(child.heard(_PATIENCE) for child in children), strict=True))
         took = time.monotonic() - began
         after = _settled(compositor, clients * _WARM_UP + drawn)
-        return Load(
-            clients=clients,
-            seconds=took,
-            due=drawn + undrawn,
-            undrawn=undrawn,
-            **{name: after[name] - before[name] for name in _OF_THE_COMPOSITOR},
-            compositor_cpu=_cpu(compositor) - cpu[0],
-            clients_cpu=sum(_cpu(child) for child in children) - cpu[1],
-            machine_cpu=_machine_cpu() - cpu[2],
-        )
-
-
-def _cpu(child: Child) -> float:
-    """Seconds of CPU time that it has used."""
-    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _JIFFIES
+        counts = {name: after[name] - before[name] for name in after}
+        return Load(clients, took, drawn, undrawn, counts, cpu, _machine_cpu() - machine)
 
 
 def _machine_cpu() -> float:
@@ -100,15 +88,11 @@ def _machine_cpu() -> float:
     return (user + nice + system + irq + softirq + steal) / _JIFFIES
 
 
-_OF_THE_COMPOSITOR = ("shown", "lost", "superseded", "missed", "skipped", "composites")
-
-
-def _settled(compositor: Child, frames: int) -> dict[str, int]:
+def _settled(compositor: Child, frames: int) -> dict[str, float]:
     """The compositor's counters once it has dealt with all of so many frames. TimeoutError."""
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
+    for _ in lasting(_PATIENCE):
         compositor.pipe.send("count")
-        counts: dict[str, int] = compositor.heard(_PATIENCE)
+        counts: dict[str, float] = compositor.heard(_PATIENCE)
         if counts["shown"] + counts["lost"] + counts["superseded"] == frames:
             return counts
         time.sleep(0.02)
@@ -132,18 +116,20 @@ def _composite(pipe: Connection, path: str) -> None:
         pipe.send("ready")
         with contextlib.suppress(EOFError):
             while pipe.recv():
-                pipe.send(asdict(compositor.statistics()))
+                pipe.send(asdict(compositor.statistics()) | {"cpu": time.process_time()})
         server.shutdown()
         serving.join()
 
 
 def _draw(pipe: Connection, path: str, number: int) -> None:
-    """Says how many frames it has drawn to begin with; then, between "go" and "stop", drawn and missed ones."""
+    """Says how many frames it has drawn to begin with; then, between "go" and "stop", drawn ones,
+    missed ones and CPU time.
+    """
     x, y, opacity = PLACES[number % len(PLACES)]
     with (
         vkshare.open(backend="cpu", name=f"client {number}", raster_threads=1) as device,
         Desktop(path, name=f"client {number}", device=device) as desktop,
-        desktop.open_window(*WINDOW, at=(x, y), opacity=opacity, count=SURFACES) as window,
+        desktop.open_window(*WINDOW, at=(x, y), opacity=opacity, count=_SURFACES) as window,
     ):
         ticks = window.ticks()
         for frame in range(_WARM_UP):
@@ -151,6 +137,7 @@ def _draw(pipe: Connection, path: str, number: int) -> None:
             _draw_frame(device, window, frame)
         pipe.send(_WARM_UP)
         pipe.recv()
+        began = time.process_time()
         next(ticks)  # with those that went by meanwhile
         drawn = missed = 0
         while not pipe.poll(0):
@@ -158,7 +145,7 @@ def _draw(pipe: Connection, path: str, number: int) -> None:
             _draw_frame(device, window, drawn)
             drawn += 1
         pipe.recv()
-        pipe.send((drawn, missed))
+        pipe.send((drawn, missed, time.process_time() - began))
         pipe.recv()
 
 

@@ -5,94 +5,66 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+from collections.abc import Mapping
 from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import vkshare
 from benchmarks import compiler
-from benchmarks.measure import Spread, Timed, repeated, take_turns, timed
+from benchmarks.compiler import ffi
+from benchmarks.measure import Samples, Spread, Timed, repeated, spreads, timed
 from benchmarks.plan import Plan
-from benchmarks.real_submit import queue_submit
-from benchmarks.report import TIME, Must, Row, own_row, row, spreads
+from vkshare import Device
 from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop import cuda as interop
-
-if TYPE_CHECKING:
-    from vkshare import Device
 
 _TURN = 30e-3  # seconds
 _IN_FLIGHT = 64  # frames between two waits: no queue is ever full
 _LINEAR: dict[str, Any] = {"tiling": "linear", "memory": "device"}
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """On the best Vulkan device that is a GPU of CUDA's; one thread, unpinned."""
-    with contextlib.ExitStack() as stack:
-        try:
-            device = stack.enter_context(vkshare.open(backend="vulkan", validation=False, name="bench"))
-            interop.open(stack.enter_context(device.create_surface(32, 32, **_LINEAR))).close()
-        except (UnsupportedError, DeviceMismatchError) as error:
-            plan.note(f"cuda: {error}")
-            return []
-        rows = []
-        for what, size, name, must in (
-            ("4 KiB, cleared by graphics, filled by CUDA", (32, 32), "rgba8unorm", Must(1.05)),
-            ("3840x2160 RGBA32F, cleared by graphics, filled by CUDA", (3840, 2160), "rgba32float", Must(1.05)),
+    with contextlib.ExitStack() as stack, plan.noting("cuda", UnsupportedError, DeviceMismatchError):
+        device = stack.enter_context(vkshare.open(backend="vulkan", validation=False, name="bench"))
+        interop.open(stack.enter_context(device.create_surface(32, 32, **_LINEAR))).close()
+        for what, size, name in (
+            ("4 KiB, cleared by graphics, filled by CUDA", (32, 32), "rgba8unorm"),
+            ("3840x2160 RGBA32F, cleared by graphics, filled by CUDA", (3840, 2160), "rgba32float"),
         ):
             with contextlib.closing(_Frames(device, size, name, "clear")) as frames:
-                rows += _rows(what, frames, must, plan)
+                ways = {"ours": timed(frames.ours), "c": timed(frames.c)}
+                plan.race(f"Vulkan -> CUDA -> Vulkan, {what}", ways, most=1.05, turn=_TURN)
+                cpu = f"CPU time of such a frame, {what}"
+                _time(plan, cpu, plan.turns(cpu, {"ours": frames.ours, "c": frames.c}, _TURN))
+        # A copy needs no graphics: both use the queue family that only copies, where the GPU has one.
         with contextlib.closing(_Frames(device, (32, 32), "rgba8unorm", "copy")) as frames:
-            rows.append(_copied(frames, plan))
-        rows += _from_dlpack(device, plan)
+            what = "Vulkan -> CUDA -> Vulkan, where Vulkan copies 4 KiB"
+            _time(plan, what, plan.turns(what, {"ours": timed(frames.ours), "c": timed(frames.c)}, _TURN))
+        _from_dlpack(plan, device)
         plan.note(
             "cuda: a frame is Vulkan's work, then CUDA's, and the next frame's comes after both. The GPU changes its "
             "context twice a frame where Vulkan's part needs the graphics queue: what a small frame takes is that"
         )
-        return rows
 
 
-def _rows(what: str, frames: _Frames, must: Must, plan: Plan) -> list[Row]:
-    plan.progress(what)
-    samples = take_turns({"ours": timed(frames.ours), "c": timed(frames.c)}, plan.seconds, _TURN)
-    cpu = spreads(take_turns({"ours": frames.ours, "c": frames.c}, plan.seconds, _TURN))
-    return [
-        row(f"Vulkan -> CUDA -> Vulkan, {what}", "unpinned", samples, must),
-        _time(f"CPU time of such a frame, {what}", cpu),
-    ]
+def _time(plan: Plan, what: str, samples: Mapping[str, Samples]) -> None:
+    found = spreads(samples)
+    plan.own(what, found["ours"], theirs=found["c"], most=15e-6)
 
 
-def _time(what: str, found: dict[str, Spread]) -> Row:
-    return Row(what, "unpinned", found["ours"], found["c"], TIME, found["ours"], Must(15e-6))
-
-
-def _copied(frames: _Frames, plan: Plan) -> Row:
-    """Neither needs graphics: both use the queue family that only copies, where the GPU has one."""
-    plan.progress("a copy")
-    samples = take_turns({"ours": timed(frames.ours), "c": timed(frames.c)}, plan.seconds, _TURN)
-    return _time("Vulkan -> CUDA -> Vulkan, where Vulkan copies 4 KiB", spreads(samples))
-
-
-def _from_dlpack(device: Device, plan: Plan) -> list[Row]:
-    try:
+def _from_dlpack(plan: Plan, device: Device) -> None:
+    what = "torch.from_dlpack(view), a surface in CUDA"
+    with (
+        plan.noting("cuda: PyTorch is not installed", ImportError),
+        device.create_surface(64, 64, **_LINEAR) as surface,
+        interop.open(surface) as shared,
+        shared.access() as view,
+    ):
         import torch  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        plan.note("cuda: PyTorch is not installed")
-        return []
-    plan.progress("torch.from_dlpack")
-    with device.create_surface(64, 64, **_LINEAR) as surface, interop.open(surface) as shared, shared.access() as view:
-        samples = take_turns({"ours": repeated(lambda: torch.from_dlpack(view))}, plan.seconds)
-    ours = Spread.of(samples["ours"])
-    return [own_row("torch.from_dlpack(view), a surface in CUDA", ours, TIME, Must(20e-6))]
 
-
-class _CUDASide(ctypes.Structure):
-    """cuda_side of cuda.c."""
-
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("wait", "signal", "fill", "semaphore", "stream")),
-        ("address", ctypes.c_uint64),
-        *((name, ctypes.c_size_t) for name in ("pitch", "width", "height")),
-    ]
+        samples = plan.turns(what, {"ours": repeated(lambda: torch.from_dlpack(view))})
+        plan.own(what, Spread.of(samples["ours"]), most=20e-6)
 
 
 class _Frames:
@@ -112,11 +84,7 @@ class _Frames:
         self._from.acquire()
         self._shared = enter(interop.open(enter(device.open_surface(self._mine))))
         self._c_shared = enter(interop.open(self._theirs))
-        library = compiler.library("cuda.c")
-        work_type = [ctypes.c_void_p, ctypes.c_uint]
-        self._work = compiler.function(library, "cuda_work", *work_type, returns=ctypes.c_int)
-        types = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
-        self._c_frames = compiler.function(library, "time_frames", *types, ctypes.c_uint64, ctypes.c_long)
+        self._lib = compiler.library("cuda.c")
         fence = enter(device.create_fence())  # its semaphore is C's alone
         with fence.export() as descriptor:
             page, semaphore = descriptor._open_fds()
@@ -134,11 +102,11 @@ class _Frames:
         self._objects = Objects(self._context)
         self._raw = address(self._record(work))
         self._queue = address(self._context.queue if self._family is None else self._context.transfer_queue)
-        self._submit = queue_submit(device)
+        self._submit = address(self._context.vk.pointer("vkQueueSubmit2"))
 
     def _record(self, work: str) -> Any:
         from vkshare.backends.vulkan import barriers
-        from vkshare.backends.vulkan.api import VK, ffi
+        from vkshare.backends.vulkan.api import VK, new
 
         vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
         target: Any = self._theirs._image
@@ -147,27 +115,32 @@ class _Frames:
         def write(commands: Any) -> None:
             barriers.everything(vk, commands)
             if work == "clear":
-                value = ffi.new("VkClearColorValue *")
-                whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
-                vk.vkCmdClearColorImage(commands, target.handle, general, value, 1, whole)
+                black, whole = new("VkClearColorValue"), barriers.whole_image()
+                vk.vkCmdClearColorImage(commands, target.handle, general, black, 1, whole)
             else:
                 size = {"width": self._theirs.width, "height": self._theirs.height, "depth": 1}
                 layer = {"srcSubresource": barriers.ONE_LAYER, "dstSubresource": barriers.ONE_LAYER, "extent": size}
-                region = ffi.new("VkImageCopy *", layer)
-                vk.vkCmdCopyImage(commands, source.handle, general, target.handle, general, 1, region)
+                vk.vkCmdCopyImage(
+                    commands, source.handle, general, target.handle, general, 1, new("VkImageCopy", **layer)
+                )
 
         return self._objects.record(write, name="bench", family=self._family)
 
-    def _side(self, shared: Any, size: tuple[int, int]) -> _CUDASide:
-        driver = ctypes.CDLL("libcuda.so.1")
-        wait, signal, fill = (
-            ctypes.cast(driver[name], ctypes.c_void_p).value
-            for name in ("cuWaitExternalSemaphoresAsync", "cuSignalExternalSemaphoresAsync", "cuMemsetD2D32Async")
-        )
+    def _side(self, shared: Any, size: tuple[int, int]) -> Any:
+        """The cuda_side of c/interface.h."""
+        driver, side = ctypes.CDLL("libcuda.so.1"), ffi.new("cuda_side *")
+
+        def function(kind: str, name: str) -> Any:
+            return ffi.cast(kind, ctypes.cast(driver[name], ctypes.c_void_p).value)
+
         with shared.access() as view:
-            pixel = shared.surface.spec.format.bytes_per_pixel
-            memory = view.pointer, view.strides[0], size[0] * pixel // 4, size[1]
-            return _CUDASide(wait, signal, fill, self._imported, view.stream, *memory)
+            side.wait = function("on_semaphores", "cuWaitExternalSemaphoresAsync")
+            side.signal = function("on_semaphores", "cuSignalExternalSemaphoresAsync")
+            side.fill = function("fill_rows", "cuMemsetD2D32Async")
+            side.semaphore, side.stream = (ffi.cast("void *", each) for each in (self._imported, view.stream))
+            self._stream, side.address, side.pitch = view.stream, view.pointer, view.strides[0]
+            side.width, side.height = size[0] * shared.surface.spec.format.bytes_per_pixel // 4, size[1]
+        return side
 
     # ---- n frames ---------------------------------------------------------------------------------------------------
 
@@ -181,17 +154,18 @@ class _Frames:
 
     def _chunks(self, n: int, calls: Timed) -> float:
         spent = 0.0
+        stream = interop.driver.bindings().CUstream(self._stream)
         with self._shared.gpu.current():
             for done in range(0, n, _IN_FLIGHT):
                 before = thread_time()
                 calls(min(_IN_FLIGHT, n - done))
                 spent += thread_time() - before
-                interop.driver.call("cuStreamSynchronize", interop.driver.bindings().CUstream(self._sides[0].stream))
+                interop.driver.call("cuStreamSynchronize", stream)
         return spent
 
     def _our_calls(self, n: int) -> float:
         mine, shared, device, commands = self._mine, self._shared, self._device, self._commands
-        work, side, failed = self._work, ctypes.byref(self._sides[0]), 0
+        work, side, failed = self._lib.cuda_work, self._sides[0], 0
         for i in range(n):
             mine.acquire(0)
             device.submit(commands)
@@ -203,8 +177,8 @@ class _Frames:
         return 0.0
 
     def _c_calls(self, n: int) -> float:
-        side = ctypes.byref(self._sides[1])
-        took: float = self._c_frames(self._submit, self._queue, self._raw, self._handle, side, self._after, n)
+        submit = self._submit, self._queue, self._raw, self._handle
+        took = float(self._lib.time_cuda_frames(*submit, self._sides[1], self._after, n))
         if took < 0:
             raise RuntimeError(f"the C side failed with {took:.0f}")
         self._after += 2 * n

@@ -13,7 +13,12 @@ def best_and_cpu() -> list[vkshare.Adapter]:
 
 
 def opened(adapters: Iterable[vkshare.Adapter]) -> Iterator[vkshare.Device]:
-    """A device on each adapter, without layers; it is open until the next."""
+    """A device on each adapter; it is open until the next."""
     for adapter in adapters:
-        with vkshare.open(adapter, validation=False, name="bench") as device:
+        with open_device(adapter) as device:
             yield device
+
+
+def open_device(adapter: vkshare.Adapter | bytes) -> vkshare.Device:
+    """A device without layers; adapters cross processes by their UUIDs."""
+    return vkshare.open(adapter, validation=False, name="bench")

@@ -3,71 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import vkshare
-from benchmarks.measure import repeated, take_turns
-from benchmarks.placement import alone
+from benchmarks.measure import repeated, spreads
 from benchmarks.plan import Plan
-from benchmarks.report import TIME, Must, Row, own_row, spreads
+from vkshare import View
 from vkshare.errors import UnsupportedError
 
-if TYPE_CHECKING:
-    from vkshare import View
-
-_MUST = Must(20e-6)
-_WIDTH, _HEIGHT = 1920, 1080
+_MOST = {"np.from_dlpack(view) and back": 20e-6, "torch.from_dlpack(view) and back": 20e-6}
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """A 1080p view, taken anew each time: on the adapter that vkshare.open() chooses, and on the CPU backend."""
-    rows: list[Row] = []
     chosen = vkshare.adapters()[0]
     for adapter in {each.uuid: each for each in (chosen, *vkshare.adapters("cpu"))}.values():
-        with vkshare.open(adapter, name="bench") as device:
-            try:
-                surface = device.create_surface(_WIDTH, _HEIGHT, tiling="linear", usage=("copy",))
-            except UnsupportedError as error:
-                plan.note(f"dlpack: {error}")
+        with (
+            plan.noting("dlpack", UnsupportedError),
+            vkshare.open(adapter, name="bench") as device,
+            device.create_surface(1920, 1080, tiling="linear", usage=("copy",)) as surface,
+        ):
+            if not surface.is_host_visible:
+                plan.note(f"dlpack: the CPU cannot see linear surfaces of {adapter.name}")
                 continue
-            with surface:
-                if not surface.is_host_visible:
-                    plan.note(f"dlpack: the CPU cannot see linear surfaces of {adapter.name}")
-                    continue
-                with surface.access() as view:
-                    rows += _rows(view, adapter.name.split(" (")[0], plan)
-    return rows
+            with surface.access() as view:
+                _rows(plan, view, adapter.name.split(" (")[0])
 
 
-def _rows(view: View, name: str, plan: Plan) -> list[Row]:
-    ways: dict[str, tuple[Callable[[], Any], Must | None]] = {
-        "np.from_dlpack(view) and back": (lambda: np.from_dlpack(np.from_dlpack(view)), _MUST),
-        "view.array": (lambda: view.array, None),
-        "np.asarray(view)": (lambda: np.asarray(view), None),
-        "memoryview(view)": (lambda: memoryview(view), None),
-    }
-    try:
-        import torch  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        plan.note("torch.from_dlpack(view) is measured where PyTorch is installed")
-    else:
-        # Back: what looks at the tensor's memory again, here NumPy.
-        ways["torch.from_dlpack(view) and back"] = (lambda: np.from_dlpack(torch.from_dlpack(view)), _MUST)
+def _rows(plan: Plan, view: View, name: str) -> None:
     surface = view.surface
     copies = {
         "read()": repeated(surface.read),
         "read() and write()": repeated(lambda: surface.write(surface.read())),
     }
-    rows = []
-    for place in alone(plan):
-        for what, (take, must) in ways.items():
-            plan.progress(f"{what}, {name}, {place.name}")
+    ways = _ways(plan, view)
+    for _ in plan.alone():
+        for what, take in ways.items():
             _check(view, take)
-            others = spreads(take_turns({"ours": repeated(take), **copies}, plan.seconds))
-            rows.append(own_row(f"{what}, {name}", others.pop("ours"), TIME, must, place.name, others=others))
-    return rows
+            others = spreads(plan.turns(f"{what}, {name}", {"ours": repeated(take), **copies}))
+            plan.own(f"{what}, {name}", others.pop("ours"), most=_MOST.get(what), others=others)
+
+
+def _ways(plan: Plan, view: View) -> dict[str, Callable[[], Any]]:
+    ways: dict[str, Callable[[], Any]] = {
+        "np.from_dlpack(view) and back": lambda: np.from_dlpack(np.from_dlpack(view)),
+        "view.array": lambda: view.array,
+        "np.asarray(view)": lambda: np.asarray(view),
+        "memoryview(view)": lambda: memoryview(view),
+    }
+    with plan.noting("torch.from_dlpack(view) is measured where PyTorch is installed", ImportError):
+        import torch  # type: ignore[import-not-found, unused-ignore]
+
+        # Back: what looks at the tensor's memory again, here NumPy.
+        ways["torch.from_dlpack(view) and back"] = lambda: np.from_dlpack(torch.from_dlpack(view))
+    return ways
 
 
 def _check(view: View, take: Callable[[], Any]) -> None:

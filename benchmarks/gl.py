@@ -5,21 +5,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import vkshare
-from benchmarks.measure import Spread, ratios, take_turns, timed
+from benchmarks.measure import Spread, ratios, timed
 from benchmarks.plan import Plan
-from benchmarks.report import RATIO, Must, Row
+from vkshare import Device, Surface
 from vkshare.errors import UnsupportedError
 from vkshare.interop import gl as interop
+from vkshare.interop.gl import GLSurface
 from vkshare.interop.gl.context import GL, require
-
-if TYPE_CHECKING:
-    from vkshare import Device, Surface
-    from vkshare.interop.gl import GLSurface
 
 WIDTH, HEIGHT = 3840, 2160
 Side = Callable[[int], None]  # passes n frames on
@@ -28,36 +25,27 @@ _TEXTURE_2D, _RGBA8, _RGBA, _UNSIGNED_BYTE = 0x0DE1, 0x8058, 0x1908, 0x1401
 _FRAMEBUFFER, _COLOR_ATTACHMENT0 = 0x8D40, 0x8CE0
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """On the best Vulkan device whose GPU has an OpenGL that opens its surfaces; one thread, unpinned."""
-    with contextlib.ExitStack() as stack:
-        try:
-            device = stack.enter_context(vkshare.open(backend="vulkan", name="bench"))
-            context = stack.enter_context(interop.egl_context(device))
-            surface = stack.enter_context(device.create_surface(WIDTH, HEIGHT))
-            shared = stack.enter_context(interop.open(surface))
-        except UnsupportedError as error:
-            plan.note(f"gl: {error}")
-            return []
+    with contextlib.ExitStack() as stack, plan.noting("gl", UnsupportedError):
+        device = stack.enter_context(vkshare.open(backend="vulkan", name="bench"))
+        context = stack.enter_context(interop.egl_context(device))
+        surface = stack.enter_context(device.create_surface(WIDTH, HEIGHT))
+        shared = stack.enter_context(interop.open(surface))
         plan.note(f"gl: {device.adapter.name} and {context.version}; they wait for each other by the {shared.order}")
         frames = _Frames(device, surface, shared)
         stack.callback(frames.close)
         to_gl, from_gl = "a 4K frame to OpenGL", "a 4K frame from OpenGL"
         plan.note("gl: OpenGL looks at a pixel of each frame; a copy is its own half alone, from or to host memory")
-        must = Must(20, at_least=True)
-        return [
-            _row(to_gl, frames.to_gl, "glTexSubImage2D", frames.uploaded, must, plan),
-            _row(f"{to_gl}, drawn by Vulkan", frames.drawn_to_gl, "glTexSubImage2D", frames.uploaded, None, plan),
-            _row(from_gl, frames.from_gl, "glReadPixels", frames.read_back, must, plan),
-        ]
+        _row(plan, to_gl, frames.to_gl, "glTexSubImage2D", frames.uploaded, 20)
+        _row(plan, f"{to_gl}, drawn by Vulkan", frames.drawn_to_gl, "glTexSubImage2D", frames.uploaded, None)
+        _row(plan, from_gl, frames.from_gl, "glReadPixels", frames.read_back, 20)
 
 
-def _row(what: str, ours: Side, name: str, theirs: Side, must: Must | None, plan: Plan) -> Row:
-    plan.progress(what)
-    samples = take_turns({"ours": timed(ours), name: timed(theirs)}, plan.seconds, _TURN)
-    copied = {name: Spread.of(samples[name])}
-    figure = ratios(samples[name], samples["ours"])
-    return Row(what, "unpinned", Spread.of(samples["ours"]), None, RATIO, figure, must, against="faster", others=copied)
+def _row(plan: Plan, what: str, ours: Side, name: str, theirs: Side, least: float | None) -> None:
+    samples = plan.turns(what, {"ours": timed(ours), name: timed(theirs)}, _TURN)
+    figure, others = ratios(samples[name], samples["ours"]), {name: Spread.of(samples[name])}
+    plan.ratio(what, figure, Spread.of(samples["ours"]), least=least, against="faster", others=others)
 
 
 class _Frames:
@@ -80,21 +68,18 @@ class _Frames:
         gl.glFramebufferTexture2D(_FRAMEBUFFER, _COLOR_ATTACHMENT0, _TEXTURE_2D, self._texture, 0)
         gl.check("a texture of OpenGL's own")
 
-    def to_gl(self, n: int) -> None:
+    def to_gl(self, n: int, *, is_drawn: bool = False) -> None:
         """Vulkan hands the frame on, and OpenGL has it as a texture."""
         for _ in range(n):
             with self._surface.access(acquire=0, release=1):
-                pass
+                if is_drawn:
+                    self._device.submit(self._draw)
             with self._shared.access(acquire=1, release=0) as view:
                 self._look(view.framebuffer, 1, 1, self._pixel)
 
     def drawn_to_gl(self, n: int) -> None:
         """Vulkan draws a pixel before."""
-        for _ in range(n):
-            with self._surface.access(acquire=0, release=1):
-                self._device.submit(self._draw)
-            with self._shared.access(acquire=1, release=0) as view:
-                self._look(view.framebuffer, 1, 1, self._pixel)
+        self.to_gl(n, is_drawn=True)
         assert bytes(self._pixel) == b"\xff\xff\xff\xff"
 
     def uploaded(self, n: int) -> None:

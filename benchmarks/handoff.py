@@ -1,45 +1,47 @@
 """How long does a hand-over to another process take, from Python, against C that waits in the same way?
 
-And what does one cost between two handles of one device (sharing.py)?
+And what does one cost between two handles of one device?
 """
 
 from __future__ import annotations
 
 import contextlib
 import mmap
-import multiprocessing
 import os
 import tempfile
-from collections.abc import Callable
-from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from itertools import cycle, islice
+from typing import Any
 
 import vkshare
-from benchmarks import compiler, keyed_ring, sharing
-from benchmarks.measure import Timed, take_turns, warmed_up
-from benchmarks.peer import Peer
-from benchmarks.placement import Placement
+from benchmarks import devices
+from benchmarks.measure import Timed, counted, repeated, timed
 from benchmarks.plan import Plan
-from benchmarks.report import Must, Row, row
-from benchmarks.shared_block import SharedBlock
-
-if TYPE_CHECKING:
-    from vkshare import Surface
+from benchmarks.processes import SPAWN, peer
+from benchmarks.shared_block import SharedBlock, keyed_ring
+from vkshare import Surface
 
 _TURN = 20e-3  # seconds: many time slices of the system's scheduler
-_MUST = Must(1.5)
-_WARM_UP = 10  # hand-overs before the clock starts: the other process must have woken
-# Of ours and of C's: how long a cache line travels between two cores depends on where its page lies. Each turn takes
-# two, one to warm up, so that an odd number brings all of them to the clock.
+_TURN_OF_HANDLES = 10e-3
+_WARM_UP = 10  # hand-overs
+# Of ours and of C's: how long a cache line travels between two cores depends on where its page
+# lies. Each turn takes two, one to warm up, so that an odd number brings all of them to the clock.
 _PAGES = 15
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """Between processes, and on one device."""
-    return _between_processes(plan) + sharing.rows(plan)
+    _between_processes(plan)
+    for adapter in devices.best_and_cpu():
+        for _ in plan.alone():
+            with devices.open_device(adapter) as one, devices.open_device(adapter) as two:
+                _opening(plan, one)
+                _handing_over(plan, one, two)
 
 
-def _between_processes(plan: Plan) -> list[Row]:
+# ---- between processes -----------------------------------------------------------------------------------------------
+
+
+def _between_processes(plan: Plan) -> None:
     """Keys 0 and 1 in turn, on the CPU backend: no GPU work is under way, so that the hand-over is all there is."""
     with (
         contextlib.ExitStack() as stack,
@@ -48,12 +50,15 @@ def _between_processes(plan: Plan) -> list[Row]:
         tempfile.TemporaryDirectory() as folder,
     ):
         surfaces = [stack.enter_context(device.create_surface(64, 64)) for _ in range(_PAGES)]
-        condition = multiprocessing.get_context("spawn").Condition()
-        turn = multiprocessing.get_context("spawn").RawValue("q", 0)
-        shared = ([surface.export() for surface in surfaces], block, condition, turn, os.path.join(folder, "zmq"))
-        sides = _sides(surfaces, *shared[1:], is_first=True, plan=plan)
-        with Peer(__name__, "peer_sides", *shared) as peer:
-            return [_row(place, peer, sides, plan) for place in peer.places(plan)]
+        shared = (block, SPAWN.Condition(), SPAWN.RawValue("q", 0), f"ipc://{os.path.join(folder, 'zmq')}")
+        sides = _sides(surfaces, *shared, is_first=True, plan=plan)
+        with peer(peer_sides, [surface.export() for surface in surfaces], *shared, warm_up=_WARM_UP) as other:
+            for _ in other.places(plan):
+                matches = other.matches(sides, by_ours=True)
+                what = "keyed hand-over between processes, one way"
+                samples = plan.turns(what, matches, _TURN, times=2)
+                one_way = {name: [s / 2 for s in each] for name, each in samples.items()}
+                plan.compare(what, one_way, most=1.5)
 
 
 def peer_sides(descriptors: list[Any], *shared: Any) -> dict[str, Timed]:
@@ -63,36 +68,24 @@ def peer_sides(descriptors: list[Any], *shared: Any) -> dict[str, Timed]:
     return _sides(surfaces, *shared, is_first=False, plan=Plan())
 
 
-def _row(place: Placement, peer: Peer, sides: dict[str, Timed], plan: Plan) -> Row:
-    plan.progress(f"hand-over between two processes, {place.name}")
-    samples = take_turns(peer.matches(sides, by_ours=True), plan.seconds * 2, _TURN)
-    one_way = {name: [s / 2 for s in each] for name, each in samples.items()}
-    return row("keyed hand-over between processes, one way", place.name, one_way, _MUST)
-
-
-# ---- the sides: each hands over and takes back n times, and returns the seconds that this took -----------------------
-
-
 def _sides(
     surfaces: list[Surface], block: SharedBlock, condition: Any, turn: Any, address: str, *, is_first: bool, plan: Plan
 ) -> dict[str, Timed]:
+    """Each hands over and takes back n times."""
     take, give = (0, 1) if is_first else (1, 0)
-    sides = {"ours": warmed_up(_ours(surfaces, take, give), _WARM_UP)}
-    try:
-        sides["c"] = warmed_up(keyed_ring.on_pages(block, 1, take, give), _WARM_UP)
-    except compiler.NoCompiler as error:
-        plan.note(f"the hand-over in C: {error}")
-    sides["mp.Condition"] = warmed_up(_condition(condition, turn, take, give), _WARM_UP)
-    try:
-        sides["pyzmq"] = warmed_up(_zmq(address, is_first), _WARM_UP)
-    except ImportError:
-        plan.note("pyzmq is not installed")
+    sides = {"ours": _ours(surfaces, take, give)}
+    with plan.noting("the hand-over in C"):
+        sides["c"] = keyed_ring(block, 1, take, give)
+    sides["mp.Condition"] = _condition(condition, turn, take, give)
+    with plan.noting("pyzmq is not installed", ImportError):
+        sides["pyzmq"] = _zmq(address, is_first)
     return sides
 
 
-def _ours(surfaces: list[Surface], take: int, give: int) -> Callable[[int], None]:
+def _ours(surfaces: list[Surface], take: int, give: int) -> Timed:
     turns = cycle(surfaces)  # the other process counts turns too, and starts at the same page
 
+    @timed
     def side(n: int) -> None:
         surface = next(turns)
         for _ in range(n):
@@ -102,7 +95,8 @@ def _ours(surfaces: list[Surface], take: int, give: int) -> Callable[[int], None
     return side
 
 
-def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int], None]:
+def _condition(condition: Any, turn: Any, take: int, give: int) -> Timed:
+    @timed
     def side(n: int) -> None:
         for _ in range(n):
             with condition:
@@ -114,22 +108,54 @@ def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int
     return side
 
 
-def _zmq(address: str, is_first: bool) -> Callable[[int], None]:
+def _zmq(address: str, is_first: bool) -> Timed:
     import zmq
 
     socket: Any = zmq.Context.instance().socket(zmq.PAIR)
     socket.setsockopt(zmq.LINGER, 0)
     if is_first:
-        socket.bind(f"ipc://{address}")
-    else:
-        socket.connect(f"ipc://{address}")
+        socket.bind(address)
+        return counted("socket.send(b''); socket.recv()", socket=socket)
+    socket.connect(address)
+    return counted("socket.recv(); socket.send(b'')", socket=socket)
 
+
+# ---- between handles of one device, against a device more ------------------------------------------------------------
+
+
+def _opening(plan: Plan, device: vkshare.Device) -> None:
+    with device.create_surface(1920, 1080) as surface:
+
+        def descriptor() -> None:
+            with surface.export() as exported:
+                device.open_surface(exported).close()
+
+        ways = {"ours": repeated(lambda: device.open_surface(surface).close()), "c": repeated(descriptor)}
+        what = f"second 1080p handle on a device, opened and closed, {device.adapter.name}"
+        plan.race(what, ways, most=0.2, turn=_TURN_OF_HANDLES, against="export + import")
+
+
+def _handing_over(plan: Plan, one: vkshare.Device, two: vkshare.Device) -> None:
+    """With a clear of 64 x 64 pixels by each owner, so that there is GPU work to be ordered."""
+    with contextlib.ExitStack() as stack:
+        near, far = (stack.enter_context(one.create_surface(64, 64)) for _ in "12")
+        aliased, opened = (stack.enter_context(to.open_surface(surface)) for to, surface in ((one, near), (two, far)))
+        ways = {"ours": _turns(near, aliased), "c": _turns(far, opened)}
+        what = f"acquire, clear, release by two handles of one device in turn, {one.adapter.name}"
+        plan.race(what, ways, most=1.0, turn=_TURN_OF_HANDLES, against="two devices")
+
+
+def _turns(*handles: Surface) -> Timed:
+    """An even number of turns each time, until all of their work has run."""
+    parties = [(each, each.device.record().clear(each, (0, 0, 0, 1))) for each in handles]
+
+    @timed
     def side(n: int) -> None:
-        for _ in range(n):
-            if is_first:
-                socket.send(b"")
-            socket.recv()
-            if not is_first:
-                socket.send(b"")
+        for surface, commands in islice(cycle(parties), n):
+            surface.acquire(0)
+            surface.device.submit(commands)
+            surface.release(0)
+        for surface, _ in parties:
+            surface.device.wait_idle()
 
     return side

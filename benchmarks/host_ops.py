@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from benchmarks import loops, over_c
+from benchmarks.compiler import seconds
+from benchmarks.measure import Timed, counted
 from benchmarks.nothing import VK_DEVICE, NothingDriver
-from benchmarks.over_c import Call
 from benchmarks.plan import Plan
-from benchmarks.report import Must, Row
 
-if TYPE_CHECKING:
-    from vkshare import Device
-
-_MUST = Must(80e-9)
+_MOST: dict[str, Any] = {"most": 80e-9, "over_c": True}
 _START = 2**40  # where the values that are waited for end
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """fence.value, fence.signal and a wait for what is reached, on the driver that does nothing."""
-    return over_c.run("host-ops are", _calls, plan)
+    with plan.noting("host-ops are measured on a driver in C"):
+        _run(plan, NothingDriver())
 
 
-def _calls(driver: NothingDriver, device: Device, _: object) -> list[Call]:
-    still, signalled, busy = device.create_fence(_START), device.create_fence(), device.create_fence()
-    driver.lag(1)
-    device.submit(signals=((busy, _START),))  # the driver counts up to it, one a look, until the lag ends
-    theirs = driver.semaphore()
+def _run(plan: Plan, driver: NothingDriver) -> None:
+    lib, theirs, done = driver.lib, driver.semaphore(), driver.semaphore()
     get, signal, wait = map(driver.function, ("vkGetSemaphoreCounterValue", "vkSignalSemaphore", "vkWaitSemaphores"))
+    lib.time_signals(signal, VK_DEVICE, done, _START, 1)
     values = iter(range(1, 2**62, 2**32))
-
-    def c_values(n: int) -> float:
-        return float(driver.time_values(get, VK_DEVICE, theirs, n))
-
-    def c_signals(n: int) -> float:
-        return float(driver.time_signals(signal, VK_DEVICE, theirs, next(values), n))
-
-    def c_waits(n: int) -> float:
-        driver.time_signals(signal, VK_DEVICE, theirs, _START, 1)
-        return float(driver.time_waits(wait, VK_DEVICE, theirs, _START - n, n))
-
-    lagging = partial(_lagging, driver)
-    return [
-        Call("fence.value", loops.fence_value(still), c_values, _MUST),
-        Call("fence.value, work under way", loops.fence_value(busy), c_values, _MUST, around=lagging),
-        Call("fence.signal(v + 1)", loops.fence_signal(signalled), c_signals, _MUST),
-        Call("fence.wait(v), reached", loops.fence_wait(still), c_waits, _MUST),
-    ]
-
-
-@contextlib.contextmanager
-def _lagging(driver: NothingDriver) -> Iterator[None]:
-    driver.lag(1)
-    try:
-        yield
-    finally:
-        driver.lag(0)
+    c: dict[str, Timed] = {
+        "get": lambda n: seconds(lib.time_values(get, VK_DEVICE, theirs, n)),
+        "signal": lambda n: seconds(lib.time_signals(signal, VK_DEVICE, theirs, next(values), n)),
+        "wait": lambda n: seconds(lib.time_waits(wait, VK_DEVICE, done, _START - n, n)),
+    }
+    with driver.open() as device:
+        still, signalled = device.create_fence(_START), device.create_fence()
+        value = counted("fence.value", fence=still)
+        signals = counted("fence.signal(value)", "fence.queued_value + 1", fence=signalled)
+        waits = counted("fence.wait(value)", "fence.value - n + 1", fence=still)
+        for _ in plan.alone():
+            plan.calls("fence.value", {"ours": value, "c": c["get"]}, **_MOST)
+            driver.lag(1)
+            busy = device.create_fence()
+            device.submit(signals=((busy, _START),))  # the driver counts up to it, one a look, until the lag ends
+            looks = counted("fence.value", fence=busy)
+            plan.calls("fence.value, work under way", {"ours": looks, "c": c["get"]}, **_MOST)
+            driver.lag(0)
+            plan.calls("fence.signal(v + 1)", {"ours": signals, "c": c["signal"]}, **_MOST)
+            plan.calls("fence.wait(v), reached", {"ours": waits, "c": c["wait"]}, **_MOST)

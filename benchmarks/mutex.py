@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
+import mmap
 import threading
+from functools import partial
 
-import vkshare
-from benchmarks import compiler, devices, loops
-from benchmarks.measure import Contenders, differences, take_turns
-from benchmarks.placement import alone
+from benchmarks import compiler, devices
+from benchmarks.compiler import ffi
+from benchmarks.measure import counted
 from benchmarks.plan import Plan
-from benchmarks.report import TIME, Must, Row, spreads
-
-_MUST = Must(400e-9)
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """On the CPU backend and, where there is one, on the best Vulkan adapter."""
-    rows = []
+    ways = {"threading.Lock": counted("lock.acquire(); lock.release()", lock=threading.Lock())}
+    with plan.noting("two swaps in C"):
+        memory = ffi.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
+        ways["c"] = partial(compiler.library("keyed_mutex.c").time_pairs, memory)
     for device in devices.opened(devices.best_and_cpu()):
         with device.create_surface(64, 64) as surface:
-            for place in alone(plan):
-                plan.progress(f"acquire + release on {device.adapter.name}, {place.name}")
-                rows.append(_row(surface, device.adapter.name, place.name, plan))
-    return rows
-
-
-def _row(surface: vkshare.Surface, adapter: str, place: str, plan: Plan) -> Row:
-    lock = loops.counted("lock.acquire(); lock.release()", lock=threading.Lock())
-    ways = {"loop": loops.empty, "ours": loops.acquire_release(surface), "threading.Lock": lock, **_c(plan)}
-    samples = take_turns(ways, plan.seconds)
-    ours = differences(samples.pop("ours"), samples.pop("loop"))
-    others = spreads(samples)
-    theirs = others.pop("c", None)
-    note = f"{ours.median / theirs.median:.1f} x two swaps in C" if theirs and place == "one core" else ""
-    return Row(f"acquire + release, {adapter}", place, ours, theirs, TIME, ours, _MUST, others=others, note=note)
-
-
-def _c(plan: Plan) -> Contenders:
-    try:
-        library = compiler.library("keyed_mutex.c")
-    except compiler.NoCompiler as error:
-        plan.note(f"two swaps in C: {error}")
-        return {}
-    time_pairs = compiler.function(library, "time_pairs", ctypes.c_void_p, ctypes.c_long)
-    memory = ctypes.create_string_buffer(256)
-    aligned = (ctypes.addressof(memory) + 63) & ~63
-    return {"c": lambda n: float(time_pairs(aligned, n)) + 0 * len(memory)}  # keeps the memory
+            ways["ours"] = counted("surface.acquire(0); surface.release(0)", surface=surface)
+            for place in plan.alone():
+                row = plan.calls(f"acquire + release, {device.adapter.name}", ways, most=400e-9)
+                if row.theirs and place.here is not None:
+                    row.note = f"{row.ours.median / row.theirs.median:.1f} x two swaps in C"

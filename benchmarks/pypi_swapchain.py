@@ -11,27 +11,27 @@ from benchmarks.measure import Timed, repeated
 _PATIENCE = 10**10  # ns
 
 
-def frames(chain: CSwapchain, *, prebuilt: bool) -> Timed:
+def frames(swapchain: CSwapchain, *, prebuilt: bool) -> Timed:
     """Frames on a swapchain that C has set up: with structures made for each call, or all of them made before."""
-    loop = _Loop(chain)
+    loop = _Loop(swapchain)
     return repeated(loop.prebuilt() if prebuilt else loop.made_each_time())
 
 
 class _Loop:
     """The package's objects for the handles of a swapchain."""
 
-    def __init__(self, chain: CSwapchain) -> None:
+    def __init__(self, swapchain: CSwapchain) -> None:
         import vulkan
 
         self.vulkan: Any = vulkan
-        reported = chain.handles()
-        cast = vulkan.ffi.cast
-        self.device, self.queue = cast("VkDevice", reported.device), cast("VkQueue", reported.queue)
-        self.swapchain = cast("VkSwapchainKHR", reported.swapchain)
-        self.commands = [cast("VkCommandBuffer", each) for each in reported.commands[: reported.n_images]]
-        self.rendered = [cast("VkSemaphore", each) for each in reported.rendered[: reported.n_images]]
-        self.acquired = [cast("VkSemaphore", each) for each in reported.acquired[: reported.n_flights]]
-        self.done = [cast("VkFence", each) for each in reported.done[: reported.n_flights]]
+        cast, gpu, chain = vulkan.ffi.cast, swapchain.gpu, swapchain.chain
+        images, flights = chain.images[0 : chain.n_images], chain.flights[0 : chain.n_flights]
+        self.device, self.queue = cast("VkDevice", gpu.device), cast("VkQueue", gpu.queue)
+        self.swapchain = cast("VkSwapchainKHR", chain.swapchain)
+        self.commands = [cast("VkCommandBuffer", each.commands) for each in images]
+        self.rendered = [cast("VkSemaphore", each.rendered) for each in images]
+        self.acquired = [cast("VkSemaphore", each.acquired) for each in flights]
+        self.done = [cast("VkFence", each.done) for each in flights]
         self.acquire = vulkan.vkGetDeviceProcAddr(self.device, "vkAcquireNextImageKHR")
         self.present = vulkan.vkGetDeviceProcAddr(self.device, "vkQueuePresentKHR")
         self.flight = 0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from statistics import fmean
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from benchmarks import compiler
-from benchmarks.measure import Samples, Spread, differences, rates, ratios
+from benchmarks.measure import Spread
 from vkshare import __version__
 from vkshare.cli import table
 
@@ -34,7 +36,7 @@ class Must:
         return figure.median >= self.value if self.at_least else figure.median <= self.value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row:
     """One thing that was measured in one placement. Times are seconds; rates are operations a second.
 
@@ -60,47 +62,6 @@ class Row:
         if self.must is None or self.figure is None:
             return ""
         return "met" if self.must.is_met(self.figure) else "not met"
-
-
-def row(
-    what: str, place: str, samples: Mapping[str, Samples], must: Must | None = None, kind: str = RATIO, **more: Any
-) -> Row:
-    """What take_turns() gave, "ours" in terms of "c" round by round; without "c" there is no figure.
-
-    `kind` is RATIO or OVER_C; `more` has the row's other fields.
-    """
-    others = spreads(samples)
-    ours, theirs = others.pop("ours"), others.pop("c", None)
-    compare = ratios if kind == RATIO else differences
-    figure = compare(samples["ours"], samples["c"]) if theirs else None
-    return Row(what, place, ours, theirs, kind, figure, must, **{"others": others, **more})
-
-
-def apart(what: str, place: str, ours: Samples, theirs: Samples, name: str = "") -> Row:
-    """The larger of the two rates over the smaller: all operations over all the time that they took.
-
-    Two processes that chase each other round a ring have two rates, some 1.5 apart, according to how far apart they
-    happen to run; a median says which of the two came more often, and jumps.
-    """
-    quotient = fmean(theirs) / fmean(ours)
-    figure = Spread.of([max(quotient, 1 / quotient)])
-    others = {name: Spread.of(rates(theirs))} if name else {}
-    more: dict[str, Any] = {"is_rate": True, "against": "apart", "others": others}
-    return Row(what, place, Spread.of(rates(ours)), None, RATIO, figure, Must(1.1), **more)
-
-
-def spreads(samples: Mapping[str, Samples]) -> dict[str, Spread]:
-    """Summarise each contender's."""
-    return {name: Spread.of(each) for name, each in samples.items()}
-
-
-def own_row(
-    what: str, ours: Spread | float, kind: str, must: Must | None = None, place: str = "unpinned", **more: Any
-) -> Row:
-    """Ours alone: the figure is the measured value itself. `more`: the row's other fields."""
-    more.setdefault("unit", "things" if kind == COUNT else "")
-    ours = ours if isinstance(ours, Spread) else Spread.of([float(ours)])
-    return Row(what, place, ours, None, kind, ours, must, **more)
 
 
 def text(rows: Iterable[Row], notes: Iterable[str] = ()) -> str:
@@ -140,13 +101,11 @@ def headline(machine: dict[str, Any]) -> str:
 
 
 def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        if found := re.search(
+            r"^model name\s*: *(.+)", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE
+        ):
+            return found[1]
     return platform.machine()
 
 
@@ -154,12 +113,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     value = value_text(row)
     theirs = "-" if row.theirs is None else value(row.theirs.median)
     others = ", ".join(f"{name} {value(spread.median)}" for name, spread in row.others.items())
-    figure = ("-", "", "") if row.figure is None else [figure_text(row, v) for v in _ends(row.figure)]
+    figure = ("-", "", "") if row.figure is None else [figure_text(row, each) for each in astuple(row.figure)]
     return (row.what, row.place, value(row.ours.median), theirs, *figure, _must(row), row.verdict or "-", others)
-
-
-def _ends(spread: Spread) -> tuple[float, float, float]:
-    return spread.median, spread.least, spread.most
 
 
 def value_text(row: Row) -> Callable[[float], str]:
@@ -203,9 +158,4 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def size(value: float) -> str:
-    """1e8 -> "100.0 MB"."""
-    return f"{value / 1e6:,.1f} MB"
-
-
-_UNITS = {"bytes": size, "things": count}
+_UNITS: dict[str, Callable[[float], str]] = {"bytes": lambda value: f"{value / 1e6:,.1f} MB", "things": count}

@@ -12,12 +12,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import vkshare
-from benchmarks import placement
-from benchmarks.child import started
-from benchmarks.loops import counted
-from benchmarks.measure import Samples, percentile, repeated, sleeps, take_turns
-from benchmarks.plan import Plan
-from benchmarks.report import COUNT, TIME, Must, Row, own_row, row
+from benchmarks.measure import Samples, counted, lasting, percentile, repeated
+from benchmarks.plan import Plan, pairs, pin
+from benchmarks.processes import sleeps, started
 from vkshare.server import Client, Kind, RenderServer, Route
 from vkshare.server.messages import Body
 from vkshare.server.request_types import Answer
@@ -26,15 +23,16 @@ _SPIN = 0x100
 _CLIENTS, _FLOODERS = 32, 7
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """No-ops against an echo of Python's; beside a client that renders, and beside floods; then nothing at all."""
-    rows = []
-    for where in placement.pairs(plan.pinned_only):
-        plan.progress(f"no-ops, {where.name}")
-        rows.append(_no_op(plan, where))
+    for where in pairs(plan.pinned_only):
+        with plan.at(where):
+            _no_op(plan)
     seconds = 0.2 if plan.quick else 5.0
     plan.progress(f"beside others, {seconds:g} s each")
-    return [*rows, *_beside_renderer(seconds), *_beside_flood(seconds), _idle(0.5 if plan.quick else 5.0)]
+    _beside_renderer(plan, seconds)
+    _beside_flood(plan, seconds)
+    _idle(plan, 0.5 if plan.quick else 5.0)
 
 
 # ---- processes -------------------------------------------------------------------------------------------------------
@@ -47,8 +45,7 @@ class Seconds(Body):
 
 
 def _spin(executor: Any, request: Any) -> Answer:
-    end = time.monotonic() + request.body.seconds
-    while time.monotonic() < end:
+    for _ in lasting(request.body.seconds):
         pass
     return Answer()
 
@@ -73,8 +70,8 @@ def _flood(pipe: Connection, path: str, seconds: float) -> None:
         client.ping()
         pipe.send("ready")
         pipe.recv()
-        count, end = 0, time.monotonic() + seconds
-        while time.monotonic() < end:
+        count = 0
+        for _ in lasting(seconds):
             for _ in range(20):
                 client.submit(commands)
             client.ping()
@@ -95,42 +92,33 @@ def _server() -> Iterator[tuple[str, int]]:
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _no_op(plan: Plan, where: placement.Placement) -> Row:
+def _no_op(plan: Plan) -> None:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with (
-        near,
-        far,
-        started(_echo, far, patience=0) as echo,
-        _server() as (path, pid),
-        Client(path) as client,
-        placement.placed(where),
-    ):
+    with near, far, started(_echo, far, patience=0) as echo, _server() as (path, pid), Client(path) as client:
         for peer in (echo.pid, pid):
-            placement.pin(where.peer, peer)
+            pin(plan.place.peer, peer)
         echoes = counted("sock.send(data); sock.recv(64)", sock=near, data=bytes(16))
-        samples = take_turns({"ours": repeated(client.ping), "c": echoes}, plan.seconds)
-    return row("no-op round trip", where.name, samples, Must(1.5), against="a Python seqpacket echo")
+        ways = {"ours": repeated(client.ping), "c": echoes}
+        plan.race("no-op round trip", ways, most=1.5, against="a Python seqpacket echo")
 
 
-def _beside_renderer(seconds: float) -> list[Row]:
+def _beside_renderer(plan: Plan, seconds: float) -> None:
     """500 ms of Python at a time, in one worker after the other."""
     with _server() as (path, _), Client(path) as busy, Client(path) as light:
         light.create_fence().close()
         waits: Samples = []
         syncs: Samples = []
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        for _ in lasting(seconds):
             busy.send(_SPIN, Seconds(0.5))
             waits += _timed(light.ping, 0.2)
             syncs += _timed(light.sync, 0.2)
             busy.ping()
-    p99 = percentile(waits, 99)
     others = {"p50": percentile(waits, 50), "sync(), which needs Python's lock, p99": percentile(syncs, 99)}
     what = "no-op while another client's worker runs Python, p99"
-    return [own_row(what, p99, TIME, Must(5e-3), others=others)]
+    plan.own(what, percentile(waits, 99), most=5e-3, others=others)
 
 
-def _beside_flood(seconds: float) -> list[Row]:
+def _beside_flood(plan: Plan, seconds: float) -> None:
     with _server() as (path, _), Client(path) as light, contextlib.ExitStack() as flooding:
         flooders = [flooding.enter_context(started(_flood, path, seconds, patience=0)) for _ in range(_FLOODERS)]
         for flooder in flooders:
@@ -139,18 +127,14 @@ def _beside_flood(seconds: float) -> list[Row]:
             flooder.pipe.send("go")
         waits = _timed(light.ping, seconds, pause=2e-3)
         counts = [float(flooder.heard()) for flooder in flooders]
-    p99 = percentile(waits, 99)
     jain = 100 * sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
-    return [
-        own_row(f"no-op beside {_FLOODERS} that flood, p99", p99, TIME, Must(20e-3)),
-        own_row("Jain's index of these, hundredths", jain, COUNT, Must(95.0, at_least=True)),
-    ]
+    plan.own(f"no-op beside {_FLOODERS} that flood, p99", percentile(waits, 99), most=20e-3)
+    plan.count("Jain's index of these, hundredths", jain, least=95)
 
 
 def _timed(call: Any, seconds: float, pause: float = 0.0) -> Samples:
     waits: Samples = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    for _ in lasting(seconds):
         start = time.perf_counter()
         call()
         waits.append(time.perf_counter() - start)
@@ -158,13 +142,10 @@ def _timed(call: Any, seconds: float, pause: float = 0.0) -> Samples:
     return waits
 
 
-def _idle(seconds: float) -> Row:
+def _idle(plan: Plan, seconds: float) -> None:
     with _server() as (path, pid), contextlib.ExitStack() as connected:
         for _ in range(_CLIENTS):
             connected.enter_context(Client(path)).create_fence()
         time.sleep(0.3)
-        before = sleeps(pid)
-        time.sleep(seconds)
-        woken = sleeps(pid) - before
-    what = f"wakeups of {_CLIENTS} idle clients' server in {seconds:g} s"
-    return own_row(what, woken, COUNT, Must(0.0))
+        woken = sleeps(pid, seconds)
+    plan.count(f"wakeups of {_CLIENTS} idle clients' server in {seconds:g} s", woken, most=0)

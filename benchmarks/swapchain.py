@@ -2,68 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import vkshare
-from benchmarks import swapchain_cost, swapchain_pairs
-from benchmarks.measure import Contenders, Samples, rates, take_turns
-from benchmarks.placement import Placement, alone
+from benchmarks import swapchain_pairs
+from benchmarks.c_swapchain import CDevice, CSwapchain
+from benchmarks.measure import Contenders, Samples, Timed, counted
+from benchmarks.nothing import COMMAND_BUFFER, QUEUE, VK_DEVICE, NothingDriver
 from benchmarks.plan import Plan
-from benchmarks.report import OVER_C, Must, Row, row
-from benchmarks.swapchain_pairs import Pair
+from benchmarks.swapchain_pairs import FAILURES, TURN, Pair
+from vkshare import Device
+from vkshare.core.surface_core import SurfaceCore
+from vkshare.formats import FORMATS
+from vkshare.present.frame import Frame
+from vkshare.present.swapchain_core import SwapchainCore
+from vkshare.util.closing import NativeClosing
 
 _SIZE = (256, 256)
-_MUST = Must(0.95, at_least=True)
+_FORMAT = FORMATS["bgra8unorm"]
+_CAPABILITIES = "vkGetPhysicalDeviceSurfaceCapabilitiesKHR"
+_FIFO = 2  # VK_PRESENT_MODE_FIFO_KHR
+_LEAST = 0.95
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """On the driver that does nothing, then on every Vulkan adapter: headless, and in windows under an Xvfb."""
-    rows = swapchain_cost.run(plan)
-    adapters = vkshare.adapters("vulkan")
-    if not adapters:
+    with plan.noting("a frame's own cost is measured on a driver in C"):
+        driver = NothingDriver()
+        for by_fences in (False, True):
+            with driver.open() as device:
+                _own_cost(plan, driver, device, by_fences=by_fences)
+    for adapter in vkshare.adapters("vulkan"):
+        swapchain_pairs.run(plan, adapter, _SIZE, "windows", rows)
+    if not vkshare.adapters("vulkan"):
         plan.note("swapchains on a real driver: there is no Vulkan driver here")
-    for index, adapter in enumerate(adapters):
-        with vkshare.open(adapter, validation=False, name="bench") as device:
-            for fences in swapchain_pairs.policies(device, headless=True):
-                with swapchain_pairs.headless(device, _SIZE, plan, present_fences=fences) as pair:
-                    if pair.where == "ring":
-                        plan.note(f"{adapter.name} has no VK_EXT_headless_surface: rings of images are compared")
-                    rows += rows_of(pair, plan, present_fences=fences)
-        rows += swapchain_pairs.in_windows(__name__, "windows", _SIZE, index, plan)
-    return rows
 
 
-def rows_of(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
+def rows(plan: Plan, pair: Pair) -> None:
     """The ways to write a frame, beside C's. Today's usual way takes part if it has no present fences either."""
-    how = f"{pair.where}, present fences" if present_fences else pair.where
-    one_call = swapchain_pairs.one_call(pair.ours)
-    for place in alone(plan, *pair.servers):
-        with swapchain_pairs.failures_noted(plan, f"frames, {how}"):
-            plan.progress(f"frames, {how}, {place.name}")
-            samples = _samples(pair.contenders(one_call) | pair.pypi_contenders(), plan)
-            yield _row(f"frame(c), {how}", place, pair, samples, _MUST)
-            yield from _cost(f"a frame(c), {how}", place, samples)
-            if swapchain_pairs.is_pinned(place):
-                yield from _cost(f"CPU time of a frame(c), {how}", place, _samples(pair.cpu_contenders(one_call), plan))
-            loop = swapchain_pairs.three_calls(pair.device, pair.ours)
-            yield _row(f"acquire, submit, present, {how}", place, pair, _samples(pair.contenders(loop), plan), _MUST)
-            if not present_fences:
-                loop = swapchain_pairs.recorded_anew(pair.device, pair.ours)
-                samples = _samples(pair.contenders(loop), plan)
-                yield _row(f"frame(): submit(record()), {how}", place, pair, samples, None)
+    how, device, swapchain = pair.how, pair.device, pair.ours
+    if pair.where == "ring":
+        plan.note(f"{device.adapter.name} has no VK_EXT_headless_surface: rings of images are compared")
+    one_call = swapchain_pairs.one_call(swapchain)
+    for place in plan.alone(*pair.servers):
+        with plan.noting(f"frames, {how}", *FAILURES):
+            contenders = pair.contenders(one_call) | pair.pypi_contenders()
+            samples = _frames(plan, f"frame(c), {how}", pair, contenders, _LEAST)
+            _cost(plan, f"a frame(c), {how}", samples)
+            if place.here is not None:
+                what = f"CPU time of a frame(c), {how}"
+                _cost(plan, what, plan.turns(what, pair.contenders(one_call, by_cpu=True), TURN))
+            loop = swapchain_pairs.three_calls(device, swapchain)
+            _frames(plan, f"acquire, submit, present, {how}", pair, pair.contenders(loop), _LEAST)
+            if not pair.present_fences:
+                loop = swapchain_pairs.recorded_anew(device, swapchain)
+                _frames(plan, f"frame(): submit(record()), {how}", pair, pair.contenders(loop))
 
 
-def _samples(contenders: Contenders, plan: Plan) -> dict[str, Samples]:
-    return take_turns(contenders, plan.seconds, swapchain_pairs.TURN)
+def _frames(
+    plan: Plan, what: str, pair: Pair, contenders: Contenders, least: float | None = None
+) -> dict[str, Samples]:
+    """Unpinned there is no target: the driver's threads and ours run beside each other by chance."""
+    samples = plan.turns(what, contenders, TURN)
+    least = least if plan.place.here is not None else None
+    plan.compare(f"{what}, {pair.device.adapter.name}", samples, least=least, is_rate=True)
+    return samples
 
 
-def _row(what: str, place: Placement, pair: Pair, samples: dict[str, Samples], must: Must | None) -> Row:
-    frames = {name: rates(each) for name, each in samples.items()}
-    must = must if swapchain_pairs.is_pinned(place) else None
-    return row(f"{what}, {pair.device.adapter.name}", place.name, frames, must, is_rate=True)
-
-
-def _cost(what: str, place: Placement, samples: dict[str, Samples]) -> Iterator[Row]:
-    """As time a frame. The driver's own time varies by more than ours: swapchain_cost.py has the target."""
+def _cost(plan: Plan, what: str, samples: dict[str, Samples]) -> None:
+    """As time a frame. The driver's own time varies by more than ours: the target is for the own cost below."""
     if "c" in samples:
-        yield row(what, place.name, samples, kind=OVER_C)
+        plan.compare(what, samples, over_c=True)
+
+
+# ---- a frame's own cost, on the driver that does nothing -------------------------------------------------------------
+
+
+def _own_cost(plan: Plan, driver: NothingDriver, device: Device, *, by_fences: bool) -> None:
+    """With either policy of the history."""
+    how = ", present fences" if by_fences else ""
+    gpu = CDevice(driver.get_proc_addr, VK_DEVICE, QUEUE, 0, 1, driver.function(_CAPABILITIES))
+    how_c = {"format": _FORMAT.vk_format, "wanted_images": 3, "has_present_fences": by_fences}
+    with NothingSwapchain(driver, device, by_fences=by_fences) as ours, CSwapchain(gpu, _SIZE, **how_c) as theirs:
+        for _ in plan.alone():
+            for what, loop in (("frame(c)", one_call(ours)), ("acquire, submit, present", three_calls(device, ours))):
+                plan.calls(f"own cost of {what}{how}", {"ours": loop, "c": theirs.frames}, most=1.5e-6, over_c=True)
+
+
+class NothingSwapchain(SwapchainCore, NativeClosing):
+    """A swapchain on the driver that does nothing: what vkshare.Swapchain is, without a target and pictures."""
+
+    def __init__(self, driver: NothingDriver, device: Device, *, by_fences: bool) -> None:
+        self._device = device
+        width, height = _SIZE
+        options = {"width": width, "height": height, "image_count": 3, "frames_in_flight": 2, "retired_limit": 4}
+        options |= dict.fromkeys(("proof_deadline", "fence_deadline"), 10**9)
+        vulkan: dict[str, Any] = {"physical_device": 1, "surface": 1, "queue_family": 0, "format": _FORMAT.vk_format}
+        vulkan |= {
+            "get_capabilities": driver.function(_CAPABILITIES),
+            "color_space": 0,
+            "usage": 1,
+            "composite_alpha": 1,
+        }
+        vulkan |= {"present_mode": _FIFO, "modes": (), "by_fences": by_fences, "sizes_itself": True}
+        vulkan |= dict.fromkeys(("has_views", "can_name"), False)
+        super().__init__(device, Frame, options, vulkan)
+        self.commands: dict[int, Any] = {}  # a list an image, that writes to it
+        self.lists: dict[int, Any] = {}  # the same, as _run() looks them up
+        self._closed = False
+
+    def _adopt(self, index: int, generation: int) -> None:
+        """The image is out for the first time: gives it its surface."""
+        width, height = _SIZE
+        surface = SurfaceCore(self._device, width=width, height=height, format=_FORMAT.code, presentable=True)
+        self._attach(index, generation, surface)
+        commands = self._device.record()
+        commands._set_vulkan(COMMAND_BUFFER, [(surface, True)], lambda: None)
+        self.commands[index] = self.lists[generation * 16 + index] = commands
+
+
+def one_call(swapchain: NothingSwapchain) -> Timed:
+    """present_prepared(prepared)."""
+    return counted("present(lists)", present=swapchain._run, lists=swapchain.lists)
+
+
+def three_calls(device: Device, swapchain: NothingSwapchain) -> Timed:
+    """acquire(), submit(), present()."""
+    calls = "frame = swapchain.acquire(); device.submit(commands[frame.index]); swapchain.present(frame)"
+    return counted(calls, swapchain=swapchain, device=device, commands=swapchain.commands)

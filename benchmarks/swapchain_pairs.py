@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import vkshare
-from benchmarks import c_swapchain, child, compiler, pypi_swapchain
+from benchmarks import devices, processes, pypi_swapchain
 from benchmarks.c_swapchain import HEADLESS, RING, WINDOW, CDevice, CSwapchain, Size
-from benchmarks.measure import Timed, repeated
-from benchmarks.placement import Placement
+from benchmarks.compiler import CFailed
+from benchmarks.measure import Timed, drained, repeated, timed
 from benchmarks.plan import Plan
-from benchmarks.report import Row
+from benchmarks.processes import ChildFailed
 from benchmarks.xvfb import NoXvfb, xvfb
+from vkshare import Adapter, Device, Frame, Swapchain
 from vkshare.formats import FORMATS
-
-if TYPE_CHECKING:
-    from vkshare import Device, Frame, Swapchain
-    from vkshare.present.frame import Prepared
+from vkshare.present.frame import Prepared
+from vkshare.util.handles import as_int
 
 RED = (1.0, 0.0, 0.0, 1.0)
 TURN = 10e-3  # seconds: what a turn leaves in flight is little beside it
+FAILURES = (vkshare.VkshareError, TimeoutError, CFailed)  # a row that cannot be had must not cost the others
+_KINDS = {"Xvfb": WINDOW, "headless": HEADLESS, "ring": RING}
 _WARM_UP = 32  # frames: each image's first one is slow, and would make for short turns
 
 
@@ -35,6 +35,7 @@ class Pair:
 
     where: str  # for the table
     device: Device
+    present_fences: bool
     ours: Swapchain
     theirs: CSwapchain | None
     pypi: CSwapchain | None  # for what people use today, set up by C; None where there is no swapchain
@@ -42,16 +43,15 @@ class Pair:
     resize_theirs: Callable[[Size], None] | None = None
     servers: Sequence[int] = ()  # processes that take part
 
-    def contenders(self, loop: Timed) -> dict[str, Timed]:
-        """A loop over ours, and C's."""
-        return self._drained(loop, drained)
+    @property
+    def how(self) -> str:
+        """For the table, with the policy."""
+        return f"{self.where}, present fences" if self.present_fences else self.where
 
-    def cpu_contenders(self, loop: Timed) -> dict[str, Timed]:
-        """The same by the CPU time of all threads of this process: what other processes do hardly changes it."""
-        return self._drained(loop, _by_cpu)
-
-    def _drained(self, loop: Timed, how: Callable[[Timed, Callable[[], object]], Timed]) -> dict[str, Timed]:
+    def contenders(self, loop: Timed, *, by_cpu: bool = False) -> dict[str, Timed]:
+        """A loop over ours, and C's; or by the CPU time of all threads of this process, which others hardly change."""
         loop(_WARM_UP)
+        how = _by_cpu if by_cpu else drained
         theirs = {"c": how(self.theirs.frames, self.theirs.wait)} if self.theirs else {}
         return {"ours": how(loop, self.device.wait_idle), **theirs}
 
@@ -64,105 +64,106 @@ class Pair:
         return {f"{name}{how}": drained(loop, self.pypi.wait) for how, loop in loops.items()}
 
 
-def drained(timed: Timed, wait: Callable[[], object]) -> Timed:
-    """With what is left waited for, outside of the time."""
-
-    def loop(n: int) -> float:
-        seconds = timed(n)
-        wait()
-        return seconds
-
-    return loop
+def _by_cpu(loop: Timed, wait: Callable[[], object]) -> Timed:
+    return timed(lambda n: (loop(n), wait()), process_time)
 
 
-def _by_cpu(timed: Timed, wait: Callable[[], object]) -> Timed:
-    def loop(n: int) -> float:
-        start = process_time()
-        timed(n)
-        wait()
-        return process_time() - start
-
-    return loop
+Rows = Callable[[Plan, Pair], None]
+Surfaces = Callable[[Any], Any]  # a WindowSurface of a backend; None: it has none
 
 
-@contextlib.contextmanager
-def headless(device: Device, size: Size, plan: Plan, *, present_fences: bool) -> Iterator[Pair]:
+def run(plan: Plan, adapter: Adapter, size: Size, what: str, rows: Rows) -> None:
+    """`rows` of all pairs on that adapter: headless, and in windows under an Xvfb; with and without present fences."""
+    _headless(plan, adapter, size, rows)
+    with plan.noting(what, NoXvfb, ChildFailed), xvfb() as server:
+        plan.progress(f"{what} under Xvfb")
+        # glfw belongs to one display for good: in a process of its own.
+        environment = {"DISPLAY": server.display, "PYGLFW_LIBRARY_VARIANT": "x11"}
+        there = Plan(seconds=plan.seconds, pinned_only=plan.pinned_only)
+        plan.take(processes.call(_in_windows, there, adapter.uuid, size, rows, server.pid, environment=environment))
+
+
+def _headless(plan: Plan, adapter: Adapter, size: Size, rows: Rows) -> None:
     """On headless surfaces; on rings of images where the driver has none."""
-    kind = HEADLESS if "VK_EXT_headless_surface" in c_swapchain.extensions(device) else RING
-    with contextlib.ExitStack() as stack:
-        ours = stack.enter_context(device.create_swapchain(vkshare.Headless(*size), present_fences=present_fences))
-        theirs = pypi = None
-        with _or_note(plan):
-            gpu = stack.enter_context(CDevice.open(device))
-            theirs, pypi = (
-                stack.enter_context(_like(ours, gpu, size, kind=kind, present_fences=present_fences)) for _ in range(2)
-            )
-        where = "headless" if kind == HEADLESS else "ring"
-        yield Pair(where, device, ours, theirs, pypi if kind == HEADLESS and not present_fences else None)
+    where = "headless" if "VK_EXT_headless_surface" in extensions(adapter) else "ring"
+    with devices.open_device(adapter) as device:
+        for fences in policies(adapter, headless=True):
+            target = vkshare.Headless(*size)
+            with _pair(plan, device, fences, where, target, size, lambda backend: backend.headless_surface()) as pair:
+                rows(plan, pair)
 
 
-@contextlib.contextmanager
-def windows(device: Device, size: Size, plan: Plan, *, present_fences: bool, server: int) -> Iterator[Pair]:
-    """On windows of the display that the environment names; C's are made by glfw. `server`: the display's process."""
+def _in_windows(plan: Plan, adapter: bytes, size: Size, rows: Rows, server: int) -> Plan:
+    """On windows of the display that the environment names. `server`: the display's process."""
+    with devices.open_device(adapter) as device:
+        for fences in policies(device.adapter, headless=False):
+            _in_window(plan, device, fences, size, rows, server)
+    return plan
+
+
+def _in_window(plan: Plan, device: Device, fences: bool, size: Size, rows: Rows, server: int) -> None:
+    """C's windows are made by glfw, which vkshare.Window has initialised, without OpenGL."""
     import glfw
 
+    theirs: list[Any] = []
+    with vkshare.Window(*size, "ours") as window, contextlib.ExitStack() as stack:
+
+        def surface(backend: Any) -> Any:
+            glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
+            theirs.append(glfw.create_window(*size, "C", None, None))
+            stack.callback(glfw.destroy_window, theirs[-1])
+            return backend.glfw_surface(ctypes.addressof(theirs[-1].contents), 0)
+
+        more: dict[str, Any] = {
+            "resize": lambda to: window.resize(*to),
+            "resize_theirs": lambda to: glfw.set_window_size(theirs[0], *to),
+            "servers": (server,),
+        }
+        with _pair(plan, device, fences, "Xvfb", window, size, surface, **more) as pair:
+            rows(plan, pair)
+
+
+@contextlib.contextmanager
+def _pair(
+    plan: Plan, device: Device, fences: bool, where: str, target: Any, size: Size, surfaces: Surfaces, **more: Any
+) -> Iterator[Pair]:
+    """C's swapchain has the format and the number of images that ours has, and the faster way to clear them."""
     with contextlib.ExitStack() as stack:
-        window = stack.enter_context(vkshare.Window(*size, "ours"))
-        ours = stack.enter_context(device.create_swapchain(window, present_fences=present_fences))
+        ours = stack.enter_context(device.create_swapchain(target, present_fences=fences))
+        how: dict[str, Any] = {"kind": _KINDS[where], "format": FORMATS[str(ours.format)].vk_format}
+        how |= {"wanted_images": ours.image_count, "has_present_fences": fences}
+
+        def c(owner: Any) -> CSwapchain:
+            surface = surfaces(owner._backend) if where != "ring" else None
+            if surface:
+                stack.callback(surface.destroy)
+            elif where != "ring":
+                raise CFailed("the driver has no such surface")
+            made = CSwapchain(CDevice.of(owner), size, surface=as_int(surface and surface.handle), **how)
+            stack.enter_context(made).clear_the_faster_way()
+            return made
+
         theirs = pypi = None
-        c_window = _glfw_window(stack, size)
-        with _or_note(plan):
-            gpu = stack.enter_context(CDevice.open(device))
-
-            def make(window: Any) -> CSwapchain:
-                surface = _glfw_surface(gpu, window)
-                return _like(ours, gpu, size, kind=WINDOW, surface=surface, present_fences=present_fences)
-
-            theirs = stack.enter_context(make(c_window))
-            pypi = None if present_fences else stack.enter_context(make(_glfw_window(stack, size)))
-        resizes = (lambda to: window.resize(*to)), (lambda to: glfw.set_window_size(c_window, *to))
-        yield Pair("Xvfb", device, ours, theirs, pypi, *resizes, (server,))
+        with plan.noting("swapchains in C", *FAILURES):
+            owner = stack.enter_context(devices.open_device(device.adapter))  # with a queue of its own
+            theirs = c(owner)
+            pypi = None if where == "ring" or fences else c(owner)
+        yield Pair(where, device, fences, ours, theirs, pypi, **more)
 
 
-def in_windows(module: str, what: str, size: Size, adapter: int, plan: Plan) -> list[Row]:
-    """`rows_of()` of that module, in a process of its own: glfw belongs to one display for good."""
-    try:
-        with xvfb() as server:
-            environment = {"DISPLAY": server.display, "PYGLFW_LIBRARY_VARIANT": "x11"}
-            arguments = (module, size, adapter, server.pid, plan.seconds, plan.pinned_only)
-            plan.progress(f"{what} under Xvfb")
-            rows, notes = child.call(__name__, "rows_of_windows", *arguments, environment=environment)
-    except (NoXvfb, child.ChildFailed) as error:
-        plan.note(f"{what}: {error}")
-        return []
-    for note in notes:
-        plan.note(note)
-    return list(rows)
+def extensions(adapter: Any) -> frozenset[str]:
+    """Return the properties of a Vulkan adapter's driver, and the loader."""
+    from vkshare.backends.vulkan.api import NULL, global_functions, text
+
+    found = global_functions().list("vkEnumerateInstanceExtensionProperties", NULL)
+    return frozenset(adapter.physical.extensions) | {text(each.extensionName) for each in found}
 
 
-def rows_of_windows(
-    module: str, size: Size, adapter: int, server: int, seconds: float, pinned_only: bool
-) -> tuple[list[Row], list[str]]:
-    """For the other process: on the display that its environment names."""
-    plan = Plan(seconds=seconds, pinned_only=pinned_only)
-    rows: list[Row] = []
-    with vkshare.open(vkshare.adapters("vulkan")[adapter], validation=False, name="bench") as device:
-        for fences in policies(device, headless=False):
-            with windows(device, size, plan, present_fences=fences, server=server) as pair:
-                rows += importlib.import_module(module).rows_of(pair, plan, present_fences=fences)
-    return rows, plan.notes
-
-
-def policies(device: Device, *, headless: bool) -> list[bool]:
+def policies(adapter: Adapter, *, headless: bool) -> list[bool]:
     """Without present fences, and with them where the driver has them for such targets."""
-    has = c_swapchain.extensions(device) if device.adapter.backend == "vulkan" else ()
+    has = extensions(adapter) if adapter.backend == "vulkan" else ()
     needed = {"VK_EXT_swapchain_maintenance1", *(("VK_EXT_headless_surface",) if headless else ())}
     return [False, True] if needed.issubset(has) else [False]
-
-
-def is_pinned(place: Placement) -> bool:
-    """Whether targets are for this place: unpinned, the driver's threads and ours run beside each other by chance."""
-    return place.here is not None
 
 
 # ---- ours ------------------------------------------------------------------------------------------------------------
@@ -203,50 +204,3 @@ def recorded_anew(device: Device, swapchain: Swapchain) -> Timed:
             device.submit(device.record().clear(frame.view, RED))
 
     return repeated(present)
-
-
-# ---- theirs ----------------------------------------------------------------------------------------------------------
-
-
-def _like(ours: Swapchain, gpu: CDevice, size: Size, **how: Any) -> CSwapchain:
-    """C's swapchain with the format and the number of images that ours has, and the faster way to clear them."""
-    made = gpu.swapchain(size, vk_format=FORMATS[str(ours.format)].vk_format, images=ours.image_count, **how)
-    made.clear_the_faster_way()
-    return made
-
-
-def _glfw_window(stack: contextlib.ExitStack, size: Size) -> Any:
-    """A window without OpenGL. vkshare.Window has initialised glfw."""
-    import glfw
-
-    glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
-    window = glfw.create_window(*size, "C", None, None)
-    stack.callback(glfw.destroy_window, window)
-    return window
-
-
-def _glfw_surface(gpu: CDevice, window: Any) -> int:
-    import glfw
-
-    surface = ctypes.c_uint64()
-    result = glfw.create_window_surface(gpu.instance, window, None, ctypes.pointer(surface))
-    if result:
-        raise c_swapchain.VulkanFailed(f"glfwCreateWindowSurface: VkResult {result}")
-    return surface.value
-
-
-@contextlib.contextmanager
-def _or_note(plan: Plan) -> Iterator[None]:
-    try:
-        yield
-    except (compiler.NoCompiler, c_swapchain.VulkanFailed) as error:
-        plan.note(f"swapchains in C: {error}")
-
-
-@contextlib.contextmanager
-def failures_noted(plan: Plan, what: str) -> Iterator[None]:
-    """A row that cannot be had must not cost the others."""
-    try:
-        yield
-    except (vkshare.VkshareError, TimeoutError, c_swapchain.VulkanFailed) as error:
-        plan.note(f"{what}: {type(error).__name__}: {error}")

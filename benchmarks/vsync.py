@@ -7,94 +7,91 @@ import os
 import statistics
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from multiprocessing.connection import Connection
 
 from benchmarks import xvfb
-from benchmarks.child import started
-from benchmarks.measure import Samples, percentile, sleeps
+from benchmarks.measure import Samples, lasting, percentile
 from benchmarks.plan import Plan
-from benchmarks.report import COUNT, TIME, Must, Row, own_row, row
-from vkshare.vsync import Display, Observer, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
+from benchmarks.processes import sleeps, started
+from vkshare.vsync import Display, Observer, VsyncBridge, VsyncDescriptor, VsyncDispatcher
+from vkshare.vsync.sources import X11PresentSource
 
 _INTERVAL = Fraction(1, 60)
 _LONG = 60.0  # seconds of ticks
 _IDLE = 5.0
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> None:
     """60 Hz for a minute: the timer, Python's sleep and X11's Present at the same time; then idle; then the bridge."""
     seconds = _LONG / 50 if plan.quick else _LONG
-    return [*_lateness(plan, seconds), *_idle(plan, _IDLE / 10 if plan.quick else _IDLE), *_bridge(plan, seconds / 4)]
+    _lateness(plan, seconds)
+    _idle(plan, _IDLE / 10 if plan.quick else _IDLE)
+    _bridge(plan, seconds / 4)
 
 
 # ---- lateness and jitter ---------------------------------------------------------------------------------------------
 
 
-def _lateness(plan: Plan, seconds: float) -> list[Row]:
+def _lateness(plan: Plan, seconds: float) -> None:
     plan.progress(f"ticks of 60 Hz, {seconds:g} s")
-    slept: Samples = []
-    heard: list[int] = []
-    others = [
-        threading.Thread(target=_sleep, args=(seconds, slept)),
-        threading.Thread(target=_listen, args=(plan, seconds, heard)),
-    ]
-    for thread in others:
-        thread.start()
-    with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window, window.observe() as seen:
-        reported, taken, ticks = _watch(display, seen, seconds)
-        skipped = display.statistics().skipped
-    for thread in others:
-        thread.join()
-    rows = []
-    for name, part, must in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
-        beside = {"taken by a Python thread": percentile(taken, part), "Python's sleep": percentile(slept, part)}
-        what = f"latency of a software tick, {name}"
-        rows.append(own_row(what, percentile(reported, part), TIME, Must(must), others=beside))
-    rows.append(own_row(f"ticks of {len(ticks)} missed", skipped, COUNT, Must(0.0)))
-    if heard:
-        ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, reported, strict=True)])
-        sigmas = {"ours": [ours], "c": [_sigma([each * 1e-9 for each in heard])]}
-        what = "sigma of the interval, against X11 Present"
-        rows.append(row(what, "unpinned", sigmas, Must(0.25), against="X11 Present"))
-    return rows
+    with ThreadPoolExecutor() as threads:
+        slept, heard = threads.submit(_sleep, seconds), threads.submit(_listen, plan, seconds)
+        with (
+            Display("bench", interval=_INTERVAL) as display,
+            VsyncDispatcher(display) as window,
+            window.observe() as seen,
+        ):
+            seen.wait()
+            ticks = _take(seen, seconds, lambda: display.statistics().late)
+            skipped = display.statistics().skipped
+    reported = [late for _, _, late in ticks]  # the latencies at which the display's thread published each tick
+    taken = [(taken - tick) * 1e-9 for tick, taken, _ in ticks]
+    beside = {"taken by a Python thread": taken, "Python's sleep": slept.result()}
+    for name, part, most in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
+        others = {each: percentile(late, part) for each, late in beside.items()}
+        plan.own(f"latency of a software tick, {name}", percentile(reported, part), most=most, others=others)
+    plan.count(f"ticks of {len(ticks)} missed", skipped, most=0)
+    if heard.result():
+        times = {"ours": [tick * 1e-9 + late for tick, _, late in ticks], "c": [each * 1e-9 for each in heard.result()]}
+        sigmas = {name: [_sigma(each)] for name, each in times.items()}
+        plan.compare("sigma of the interval, against X11 Present", sigmas, most=0.25, against="X11 Present")
 
 
-def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Samples, Samples, list[Tick]]:
-    """Return the latencies at which the display's thread published each tick, and this thread took it."""
-    reported: Samples = []
-    taken: Samples = []
-    ticks: list[Tick] = []
-    end = time.monotonic() + seconds
-    observer.wait()
-    while time.monotonic() < end:
+def _take(observer: Observer, seconds: float, look: Callable[[], float] = float) -> list[tuple[int, int, float]]:
+    """For each tick its vsync time, when this thread took it, both in ns, and what look() returned then."""
+    taken = []
+    for _ in lasting(seconds):
         tick = observer.wait()
-        taken.append((time.monotonic_ns() - tick.vsync_time) * 1e-9)
-        reported.append(display.statistics().late)
-        ticks.append(tick)
-    return reported, taken, ticks
+        taken.append((tick.vsync_time, time.monotonic_ns(), look()))
+    return taken
 
 
-def _sleep(seconds: float, late: Samples) -> None:
-    """The alternative without vkshare: a Python thread that sleeps until the next point of its grid."""
+def _sleep(seconds: float) -> Samples:
+    """The alternative without vkshare: a Python thread that sleeps until the next point of its grid. Its latencies."""
+    late: Samples = []
     start = time.monotonic() + float(_INTERVAL) / 2
     for n in range(1, int(seconds / _INTERVAL)):
         target = start + n * float(_INTERVAL)
         time.sleep(max(0.0, target - time.monotonic()))
         late.append(time.monotonic() - target)
+    return late
 
 
-def _listen(plan: Plan, seconds: float, times: list[int]) -> None:
+def _listen(plan: Plan, seconds: float) -> list[int]:
     """X11's Present on an Xvfb: the times that it tells, ns."""
-    from vkshare.vsync.sources import X11PresentSource
-
-    try:
-        with xvfb.xvfb() as server, X11PresentSource(display_name=server.display) as source:
-            source.start(times.append)
-            time.sleep(seconds)
-            source.stop()
-    except xvfb.NoXvfb as error:
-        plan.note(f"vsync: {error}, so there is no X11 Present to compare with")
+    times: list[int] = []
+    with (
+        plan.noting("vsync: there is no X11 Present to compare with", xvfb.NoXvfb),
+        xvfb.xvfb() as server,
+        X11PresentSource(display_name=server.display) as source,
+    ):
+        source.start(times.append)
+        time.sleep(seconds)
+        source.stop()
+    return times
 
 
 def _sigma(times: Samples) -> float:
@@ -110,23 +107,21 @@ def _sigma(times: Samples) -> float:
 # ---- idle ------------------------------------------------------------------------------------------------------------
 
 
-def _idle(plan: Plan, seconds: float) -> list[Row]:
+def _idle(plan: Plan, seconds: float) -> None:
     """Count the wake-ups of all other threads after the last observer was closed."""
     plan.progress(f"idle, {seconds:g} s")
     with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window:
         with window.observe() as observer:
             observer.wait()
         time.sleep(0.1)
-        before = sleeps(os.getpid(), but=threading.get_native_id())
-        time.sleep(seconds)
-        woken = sleeps(os.getpid(), but=threading.get_native_id()) - before
-    return [own_row(f"wakeups in {seconds:g} s without observers", woken, COUNT, Must(0.0))]
+        woken = sleeps(os.getpid(), seconds, but=threading.get_native_id())
+    plan.count(f"wakeups in {seconds:g} s without observers", woken, most=0)
 
 
 # ---- the bridge ------------------------------------------------------------------------------------------------------
 
 
-def _bridge(plan: Plan, seconds: float) -> list[Row]:
+def _bridge(plan: Plan, seconds: float) -> None:
     """The same ticks, taken by a thread here and by one in a child."""
     plan.progress(f"ticks over the bridge, {seconds:g} s")
     with (
@@ -138,25 +133,12 @@ def _bridge(plan: Plan, seconds: float) -> list[Row]:
         started(_follow, descriptor, seconds) as child,
     ):
         child.heard()
-        here = dict(_take(observer, seconds))
-        there: list[tuple[int, int]] = child.heard()
-    over = [(taken - here[tick]) * 1e-9 for tick, taken in there if tick in here]
+        here = {tick: taken for tick, taken, _ in _take(observer, seconds)}
+        over = [(taken - here[tick]) * 1e-9 for tick, taken, _ in child.heard() if tick in here]
     late = percentile([(taken - tick) * 1e-9 for tick, taken in here.items()], 99)
-    rows = []
-    for name, part, must in (("p50", 50, None), ("p99", 99, Must(500e-6))):
-        others = {"a tick here is taken so late, p99": late}
-        what = f"a tick is taken so much later in a child, {name}"
-        rows.append(own_row(what, percentile(over, part), TIME, must, others=others))
-    return rows
-
-
-def _take(observer: Observer, seconds: float) -> list[tuple[int, int]]:
-    end = time.monotonic() + seconds
-    taken = []
-    while time.monotonic() < end:
-        tick = observer.wait()
-        taken.append((tick.vsync_time, time.monotonic_ns()))
-    return taken
+    for name, part, limit in (("p50", 50, None), ("p99", 99, 500e-6)):
+        what, others = f"a tick is taken so much later in a child, {name}", {"a tick here is taken so late, p99": late}
+        plan.own(what, percentile(over, part), most=limit, others=others)
 
 
 def _follow(pipe: Connection, descriptor: VsyncDescriptor, seconds: float) -> None:

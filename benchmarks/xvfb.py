@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _STARTS_WITHIN = 20.0  # seconds
 
@@ -17,8 +16,7 @@ class NoXvfb(Exception):
     """There is no Xvfb, or it did not start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(NamedTuple):
     """It runs."""
 
     display: str  # e.g. ":7"
@@ -31,25 +29,15 @@ def xvfb(width: int = 1920, height: int = 1200) -> Iterator[Server]:
     program = shutil.which("Xvfb")
     if not program:
         raise NoXvfb("Xvfb is not installed")
-    reader, writer = os.pipe()
-    screen = ("-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp", "-noreset")
-    with os.fdopen(reader) as reported:
+    command = [program, "-displayfd", "1", "-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp", "-noreset"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True) as server:
         try:
-            server = subprocess.Popen(
-                [program, "-displayfd", str(writer), *screen],
-                pass_fds=[writer],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        finally:
-            os.close(writer)
-        try:
-            ready, _, _ = select.select([reported], [], [], _STARTS_WITHIN)
-            number = reported.readline().strip() if ready else ""
+            assert server.stdout
+            ready, _, _ = select.select([server.stdout], [], [], _STARTS_WITHIN)
+            number = server.stdout.readline().strip() if ready else ""
             if not number:
                 raise NoXvfb("Xvfb did not start")
             yield Server(f":{number}", server.pid)
         finally:
             server.terminate()
-            server.wait()

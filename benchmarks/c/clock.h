@@ -1,6 +1,5 @@
 /* clock.h: seconds for the timed loops. */
-#ifndef CLOCK_H
-#define CLOCK_H
+#pragma once
 
 #include <time.h>
 
@@ -11,4 +10,18 @@ static inline double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-#endif
+/* The body of a function: executes the statement n times, i counts them, and returns the seconds. */
+#define TIMED(n, statement)                                                                                            \
+    double start = seconds();                                                                                          \
+    for (long i = 0; i < n; i++) {                                                                                     \
+        statement;                                                                                                     \
+    }                                                                                                                  \
+    return seconds() - start;
+
+/* In such a statement: a call whose only good result is VK_SUCCESS. The function returns another one, negative. */
+#define SUCCEED(call)                                                                                                  \
+    do {                                                                                                               \
+        int result = (call);                                                                                           \
+        if (result)                                                                                                    \
+            return result > 0 ? -result : result;                                                                      \
+    } while (0)

@@ -1,24 +1,10 @@
 // The work of a compositor for one picture of windows, in plain C. Pixels are R, G, B, A in memory.
 // Compile with -O3, or with -O3 -march=native.
-#include <stddef.h>
-#include <stdint.h>
-
 #include "clock.h"
+#include "interface.h"
 
 #define EVEN 0x00ff00ffu
 #define HALF 0x00800080u
-
-struct window {
-    const uint32_t *pixels; // premultiplied; width * height of them, row after row
-    int32_t width, height;
-    int32_t x, y;    // of its top left in the target; it may lie outside
-    int32_t opacity; // 0..255
-};
-
-struct target {
-    uint32_t *pixels;
-    int32_t width, height;
-};
 
 // x / 255 of each of two components a word, rounded; 128 has been added.
 static inline uint32_t over_255(uint32_t x) { return (x + (x >> 8 & EVEN)) >> 8 & EVEN; }
@@ -55,7 +41,7 @@ static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
 // The part of the window that lies in rows first..end-1 of the target.
-static void blend(const struct target *target, const struct window *w, int32_t first, int32_t end)
+static void blend(const target *target, const window *w, int32_t first, int32_t end)
 {
     int32_t left = larger(w->x, 0), right = smaller(w->x + w->width, target->width);
     for (int32_t y = larger(w->y, first); left < right && y < smaller(w->y + w->height, end); y++)
@@ -63,17 +49,16 @@ static void blend(const struct target *target, const struct window *w, int32_t f
                   w->pixels + (size_t)(y - w->y) * (size_t)w->width + (left - w->x), right - left, w->opacity);
 }
 
-static void clear(const struct target *target, uint32_t colour, int32_t first, int32_t end)
+static void clear(const target *target, uint32_t colour, int32_t first, int32_t end)
 {
     size_t width = (size_t)target->width;
     for (size_t i = (size_t)first * width; i < (size_t)end * width; i++)
         target->pixels[i] = colour;
 }
 
-// A band of rows at a time, so that what was blended last is still in the cache; one loop after the other over the
-// whole picture where the band is as high.
-static void composite(const struct target *target, uint32_t colour, const struct window *windows, int32_t count,
-                      int32_t band)
+// A band of rows at a time, so that what was blended last is still in the cache; one loop after the
+// other over the whole picture where the band is as high.
+static void composite(const target *target, uint32_t colour, const window *windows, int32_t count, int32_t band)
 {
     for (int32_t first = 0; first < target->height; first += band) {
         int32_t end = smaller(first + band, target->height);
@@ -83,12 +68,9 @@ static void composite(const struct target *target, uint32_t colour, const struct
     }
 }
 
-// Clears the target, blends the windows over it in order, n times. Seconds.
-double time_composites(const struct target *target, uint32_t colour, const struct window *windows, int32_t count,
-                       int32_t band, long n)
+/* Clears the target, blends the windows over it in order, `band` rows at a time, n times. */
+double time_composites(const target *target, uint32_t colour, const window *windows, int32_t count, int32_t band,
+                       long n)
 {
-    double start = seconds();
-    for (long i = 0; i < n; i++)
-        composite(target, colour, windows, count, band);
-    return seconds() - start;
+    TIMED(n, composite(target, colour, windows, count, band))
 }

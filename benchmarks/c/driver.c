@@ -1,12 +1,13 @@
 /* driver.c: a driver that does nothing, to see what calling one costs.
  *
- * Submitting moves the counters and no more, so that what is left is the caller's own time. With driver_lag(1) a
- * counter moves by one each time that it is read, up to what was signalled: work that is always under way. One thread
- * at a time may call. Images of swapchains come round in turn, and every fence is signalled.
+ * Submitting moves the counters and no more, so that what is left is the caller's own time. With
+ * driver_lag(1) a counter moves by one each time that it is read, up to what was signalled: work
+ * that is always under way. One thread at a time may call. Images of swapchains come round in
+ * turn, and every fence is signalled.
  */
 #include <string.h>
 
-#include "vulkan.h"
+#include "interface.h"
 
 #define SEMAPHORES UINT64_C(4096) /* a power of two. A benchmark makes a handful; past it creation fails */
 
@@ -33,7 +34,6 @@ static void raise_counter(VkSemaphore semaphore, uint64_t value)
 
 static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *infos, VkFence fence)
 {
-    (void)queue, (void)fence;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < infos[i].signalSemaphoreInfoCount; s++)
             raise_counter(infos[i].pSignalSemaphoreInfos[s].semaphore, infos[i].pSignalSemaphoreInfos[s].value);
@@ -43,9 +43,8 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
 static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info, const void *allocator,
                                 VkSemaphore *out)
 {
-    (void)device, (void)allocator;
     if (made + 1 == SEMAPHORES)
-        return -1; /* VK_ERROR_OUT_OF_HOST_MEMORY */
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
     *out = ++made;
     const VkSemaphoreTypeCreateInfo *type = info->pNext; /* NULL: a binary one, whose counter is never read */
     counters[made].value = counters[made].signalled = type ? type->initialValue : 0;
@@ -54,7 +53,6 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
 
 static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
 {
-    (void)device;
     if (lagging && counters[semaphore].value < counters[semaphore].signalled)
         counters[semaphore].value++;
     *value = counters[semaphore].value;
@@ -63,62 +61,43 @@ static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore,
 
 static VkResult WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
 {
-    (void)device, (void)timeout;
-    return counters[info->pSemaphores[0]].value >= info->pValues[0] ? VK_SUCCESS : 2; /* VK_TIMEOUT */
+    return counters[info->pSemaphores[0]].value >= info->pValues[0] ? VK_SUCCESS : VK_TIMEOUT;
 }
 
 static VkResult SignalSemaphore(VkDevice device, const VkSemaphoreSignalInfo *info)
 {
-    (void)device;
     counters[info->semaphore].value = counters[info->semaphore].signalled = info->value;
     return VK_SUCCESS;
 }
 
 /* ---- presentation ---------------------------------------------------------------------------------------------- */
 
-#define IMAGES 3u /* of every swapchain */
+#define N_IMAGES 3u /* of every swapchain */
 
 static uint64_t handles; /* the last that was given */
 static uint32_t turn;
 
-static VkResult make(uint64_t *out)
-{
-    *out = ++handles;
-    return VK_SUCCESS;
-}
-
-static VkResult CreateSwapchainKHR(VkDevice device, const VkSwapchainCreateInfoKHR *info, const void *allocator,
-                                   VkSwapchainKHR *out)
-{
-    (void)device, (void)info, (void)allocator;
-    turn = 0;
-    return make(out);
-}
-
 static VkResult GetSwapchainImagesKHR(VkDevice device, VkSwapchainKHR swapchain, uint32_t *n, VkImage *images)
 {
-    (void)device, (void)swapchain;
-    for (uint32_t i = 0; images && i < IMAGES; i++)
-        make(&images[i]);
-    *n = IMAGES;
+    for (uint32_t i = 0; images && i < N_IMAGES; i++)
+        images[i] = ++handles;
+    *n = N_IMAGES;
     return VK_SUCCESS;
 }
 
 static VkResult AcquireNextImageKHR(VkDevice device, VkSwapchainKHR swapchain, uint64_t timeout, VkSemaphore semaphore,
                                     VkFence fence, uint32_t *index)
 {
-    (void)device, (void)swapchain, (void)timeout, (void)semaphore, (void)fence;
     *index = turn;
-    turn = turn + 1 == IMAGES ? 0 : turn + 1;
+    turn = turn + 1 == N_IMAGES ? 0 : turn + 1;
     return VK_SUCCESS;
 }
 
 static VkResult GetPhysicalDeviceSurfaceCapabilitiesKHR(VkPhysicalDevice physical, VkSurfaceKHR surface,
                                                         VkSurfaceCapabilitiesKHR *out)
 {
-    (void)physical, (void)surface;
     *out = (VkSurfaceCapabilitiesKHR){.minImageCount = 1,
-                                      .maxImageCount = IMAGES,
+                                      .maxImageCount = N_IMAGES,
                                       .currentExtent = {UINT32_MAX, UINT32_MAX},
                                       .minImageExtent = {1, 1},
                                       .maxImageExtent = {16384, 16384},
@@ -133,13 +112,12 @@ static VkResult GetPhysicalDeviceSurfaceCapabilitiesKHR(VkPhysicalDevice physica
 /* A fence, an image, memory, ...: every handle is one of 64 bits, and what is wanted of it says nothing. */
 static VkResult create(VkDevice device, const void *info, const void *allocator, uint64_t *out)
 {
-    (void)device, (void)info, (void)allocator;
-    return make(out);
+    *out = ++handles;
+    return VK_SUCCESS;
 }
 
 static VkResult AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out)
 {
-    (void)device;
     for (uint32_t i = 0; i < info->commandBufferCount; i++)
         out[i] = (VkCommandBuffer)(uintptr_t)++handles;
     return VK_SUCCESS;
@@ -148,42 +126,39 @@ static VkResult AllocateCommandBuffers(VkDevice device, const VkCommandBufferAll
 /* For what destroys or records something, or says only that it went well; it looks at no argument. */
 static VkResult nothing(void) { return VK_SUCCESS; }
 
+/* clang-format off */
+#define NAMED(name) {"vk" #name, name}
+#define CREATED(name) {"vk" #name, create}
+#define NOTHING(name) {"vk" #name, nothing}
+static const struct {
+    const char *name;
+    void *function;
+} functions[] = {
+    NAMED(QueueSubmit2), NAMED(CreateSemaphore), NAMED(GetSemaphoreCounterValue), NAMED(WaitSemaphores),
+    NAMED(SignalSemaphore), NAMED(GetSwapchainImagesKHR), NAMED(AcquireNextImageKHR),
+    NAMED(GetPhysicalDeviceSurfaceCapabilitiesKHR), NAMED(AllocateCommandBuffers),
+    CREATED(CreateFence), CREATED(CreateImage), CREATED(AllocateMemory), CREATED(CreateImageView),
+    CREATED(CreateCommandPool), CREATED(CreateSwapchainKHR),
+    NOTHING(QueuePresentKHR), NOTHING(DestroySemaphore), NOTHING(GetFenceStatus), NOTHING(WaitForFences),
+    NOTHING(ResetFences), NOTHING(DestroySwapchainKHR), NOTHING(DestroyFence), NOTHING(DestroyImage),
+    NOTHING(FreeMemory), NOTHING(BindImageMemory), NOTHING(DestroyImageView), NOTHING(DestroyCommandPool),
+    NOTHING(FreeCommandBuffers), NOTHING(BeginCommandBuffer), NOTHING(EndCommandBuffer), NOTHING(CmdPipelineBarrier2),
+    NOTHING(CmdClearColorImage), NOTHING(CmdBeginRendering), NOTHING(CmdEndRendering), NOTHING(DeviceWaitIdle),
+    NOTHING(GetImageMemoryRequirements), NOTHING(CmdSetViewport), NOTHING(CmdSetScissor), NOTHING(CmdBindPipeline),
+    NOTHING(CmdBindVertexBuffers), NOTHING(CmdDraw),
+};
+/* clang-format on */
+
 /* PFN_vkGetDeviceProcAddr of the driver. */
-void *driver_get_proc_addr(VkDevice device, const char *name)
+PFN_vkVoidFunction driver_get_proc_addr(VkDevice device, const char *name)
 {
-    /* clang-format off */
-    static const struct {
-        const char *name;
-        void *function;
-    } functions[] = {
-        {"vkQueueSubmit2", QueueSubmit2}, {"vkCreateSemaphore", CreateSemaphore},
-        {"vkGetSemaphoreCounterValue", GetSemaphoreCounterValue}, {"vkWaitSemaphores", WaitSemaphores},
-        {"vkSignalSemaphore", SignalSemaphore}, {"vkCreateSwapchainKHR", CreateSwapchainKHR},
-        {"vkGetSwapchainImagesKHR", GetSwapchainImagesKHR}, {"vkAcquireNextImageKHR", AcquireNextImageKHR},
-        {"vkGetPhysicalDeviceSurfaceCapabilitiesKHR", GetPhysicalDeviceSurfaceCapabilitiesKHR},
-        {"vkAllocateCommandBuffers", AllocateCommandBuffers}, {"vkCreateFence", create},
-        {"vkCreateImage", create}, {"vkAllocateMemory", create}, {"vkCreateImageView", create},
-        {"vkCreateCommandPool", create},
-    };
-    static const char *const others[] = {
-        "vkQueuePresentKHR", "vkDestroySemaphore", "vkGetFenceStatus", "vkWaitForFences", "vkResetFences",
-        "vkDestroySwapchainKHR", "vkDestroyFence", "vkDestroyImage", "vkFreeMemory", "vkBindImageMemory",
-        "vkDestroyImageView", "vkDestroyCommandPool", "vkFreeCommandBuffers", "vkBeginCommandBuffer",
-        "vkEndCommandBuffer", "vkCmdPipelineBarrier2", "vkCmdClearColorImage", "vkCmdBeginRendering",
-        "vkCmdEndRendering", "vkDeviceWaitIdle", "vkGetImageMemoryRequirements",
-    };
-    /* clang-format on */
-    (void)device;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!strcmp(name, functions[i].name))
-            return functions[i].function;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(name, others[i]))
-            return nothing;
+            return (PFN_vkVoidFunction)functions[i].function;
     return NULL;
 }
 
-/* A semaphore of the driver, as a caller in C would make one. */
+/* A new one, as a caller in C would make it. */
 VkSemaphore driver_semaphore(void)
 {
     VkSemaphore semaphore = 0;

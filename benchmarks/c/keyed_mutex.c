@@ -1,17 +1,18 @@
-/* keyed_mutex.c: a keyed mutex as one writes it by hand in C, with the waiting strategy of vkshare's: compare-and-swap,
- * 40 pauses, sched_yield for up to 50 us, futex. No deaths, no fences, no timeouts: what is left is what a hand-over
- * must cost. The memory is shared by two processes.
+/* keyed_mutex.c: a keyed mutex as one writes it by hand in C, with the waiting strategy of
+ * vkshare's: compare-and-swap, 40 pauses, sched_yield for up to 50 us, futex. No deaths, no
+ * fences, no timeouts: what is left is what a hand-over must cost. The memory is shared by two
+ * processes.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "interface.h"
 
 #define PAUSES 40
 #define YIELD_SECONDS 50e-6
@@ -91,20 +92,16 @@ static void release(keyed_mutex *mutex, uint64_t key)
     }
 }
 
-/* Uncontended: two swaps and what belongs to them. Seconds. */
+/* Uncontended: two swaps and what belongs to them. */
 double time_pairs(void *memory, long n)
 {
     keyed_mutex *mutex = memory;
-    double start = seconds();
-    for (long i = 0; i < n; i++) {
-        acquire(mutex, 0);
-        release(mutex, 0);
-    }
-    return seconds() - start;
+    TIMED(n, acquire(mutex, 0); release(mutex, 0))
 }
 
-/* One party of a ring of `count` mutexes that lie one after another: takes each in turn by the key `take`, fills its
- * block where there are blocks, gives it on by `give`, n times in all. Seconds. */
+/* One party of a ring of `count` mutexes that lie one after another, 64 bytes each: takes each
+ * in turn by the key `take`, fills its block where there are blocks, gives it on by `give`, n
+ * times in all. */
 double time_ring(void *memory, long count, uint64_t take, uint64_t give, void *const *blocks, size_t size, long n)
 {
     keyed_mutex *mutexes = memory;

@@ -1,5 +1,5 @@
-// Hand-written loops that the rasterizer is measured against. This file is compiled twice, at -O3 for
-// the baseline and for the machine at hand; SUFFIX makes the names differ. No part of the library.
+// Hand-written loops that the rasterizer is measured against. They are compiled twice, at -O3 for
+// the baseline and for the machine at hand. cffi reads this file, too (compiler.py).
 #pragma once
 
 #include <stddef.h>
@@ -10,10 +10,9 @@ struct reference_triangle {
     uint32_t colour;  // premultiplied RGBA8
 };
 
-#define DECLARE_REFERENCES(suffix)                                                                                     \
-    void reference_over_##suffix(uint32_t *target, const uint32_t *source, size_t pixels);                             \
-    void reference_triangles_##suffix(uint32_t *target, int width, int height, const struct reference_triangle *,      \
-                                      size_t count);
-
-DECLARE_REFERENCES(baseline)
-DECLARE_REFERENCES(native)
+void reference_over_baseline(uint32_t *target, const uint32_t *source, size_t pixels);
+void reference_over_native(uint32_t *target, const uint32_t *source, size_t pixels);
+void reference_triangles_baseline(uint32_t *target, int width, int height, const struct reference_triangle *triangles,
+                                  size_t count);
+void reference_triangles_native(uint32_t *target, int width, int height, const struct reference_triangle *triangles,
+                                size_t count);

@@ -9,34 +9,35 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from support import bench_sides
 from support.tree_paths import ROOT
 
 import vkshare
 from benchmarks import (
     QUESTIONS,
-    c_swapchain,
-    child,
     compiler,
-    keyed_ring,
-    loops,
     measure,
-    placement,
+    processes,
     pypi_swapchain,
     report,
-    swapchain_cost,
+    submit,
+    swapchain,
+    swapchain_pairs,
     xvfb,
 )
 from benchmarks.__main__ import main
-from benchmarks.c_swapchain import CDevice
+from benchmarks.c_swapchain import HEADLESS, RING, CDevice, CSwapchain
+from benchmarks.compiler import CFailed, ffi
 from benchmarks.nothing import QUEUE, VK_DEVICE, NothingDriver
-from benchmarks.peer import Peer
 from benchmarks.plan import Plan
-from benchmarks.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
-from benchmarks.shared_block import SharedBlock
-from benchmarks.swapchain_cost import NothingSwapchain
+from benchmarks.raster import HEIGHT, TRIANGLES, WIDTH, Scene, reference
+from benchmarks.shared_block import SharedBlock, keyed_ring
+from benchmarks.swapchain import NothingSwapchain
+from vkshare.util.handles import as_int
 
 pytestmark = pytest.mark.program
 
@@ -162,11 +163,11 @@ def test_a_verdict_is_by_the_median_and_in_the_right_direction() -> None:
 def test_the_driver_counts_what_python_and_c_submit() -> None:
     driver = NothingDriver()
     with driver.open() as device:
-        commands, fence = device.record(), device.create_fence()
-        loops.submit_signal_next(device, commands, fence)(10)
-        loops.submit_signal_value(device, commands, fence)(10)
-        assert fence.value == 20
-        assert device.statistics().submitted == 20
+        fence = device.create_fence()
+        for loop in submit.loops(device, fence).values():
+            loop(10)
+        assert fence.value == 20  # two of the three signal it
+        assert device.statistics().submitted == 30
         semaphore = driver.semaphore()
         assert driver.time_submits([semaphore], 1, 7) > 0
         value = ctypes.c_uint64()
@@ -189,28 +190,27 @@ def test_a_driver_that_lags_has_work_under_way() -> None:
 def test_the_swapchain_in_c_passes_frames_on_and_follows_resizes() -> None:
     """On the driver that does nothing: in turn, each time with the semaphores of the image and of the frame."""
     driver = NothingDriver()
-    with (
-        CDevice.over(driver.get_proc_addr, VK_DEVICE, QUEUE) as gpu,
-        gpu.swapchain((256, 256), vk_format=37, images=3) as chain,
-    ):
-        assert chain.frames(10) > 0
-        before = chain.handles()
-        assert (before.n_images, before.n_flights, before.width, before.height) == (3, 2, 256, 256)
-        assert len({*before.rendered[:3], *before.acquired[:2]}) == 5
-        assert chain.resizes([(64, 32), (48, 24)])(3) > 0
-        after = chain.handles()
-        assert (after.width, after.height) == (64, 32)
-        assert after.swapchain != before.swapchain
-        assert list(after.rendered) == list(before.rendered)
+    capabilities = driver.function("vkGetPhysicalDeviceSurfaceCapabilitiesKHR")
+    gpu = CDevice(driver.get_proc_addr, VK_DEVICE, QUEUE, 0, 1, capabilities)
+    with CSwapchain(gpu, (256, 256), format=37, wanted_images=3) as theirs:
+        chain = theirs.chain
+        assert theirs.frames(10) > 0
+        assert (chain.n_images, chain.n_flights, chain.extent.width, chain.extent.height) == (3, 2, 256, 256)
+        rendered, before = [image.rendered for image in chain.images], chain.swapchain
+        assert len({*rendered[:3], *(flight.acquired for flight in chain.flights[0:2])}) == 5
+        assert theirs.resizes([(64, 32), (48, 24)])(3) > 0
+        assert (chain.extent.width, chain.extent.height) == (64, 32)
+        assert chain.swapchain != before
+        assert [image.rendered for image in chain.images] == rendered
 
 
 @pytest.mark.parametrize("by_fences", [False, True])
 def test_a_swapchain_on_the_driver_that_does_nothing_presents_what_python_asks_for(by_fences: bool) -> None:
     driver = NothingDriver()
-    with driver.open() as device, NothingSwapchain(driver, device, by_fences=by_fences) as swapchain:
-        swapchain_cost.one_call(swapchain)(10)
-        swapchain_cost.three_calls(device, swapchain)(10)
-        reported = swapchain._counters()
+    with driver.open() as device, NothingSwapchain(driver, device, by_fences=by_fences) as ours:
+        swapchain.one_call(ours)(10)
+        swapchain.three_calls(device, ours)(10)
+        reported = ours._counters()
         assert reported["frames"] == 20
         assert reported["semaphores"] <= 3 * 3 + 2
         assert device.statistics().submitted >= 20
@@ -218,32 +218,33 @@ def test_a_swapchain_on_the_driver_that_does_nothing_presents_what_python_asks_f
 
 @pytest.mark.parametrize("kind", ["headless", "ring", "headless with present fences"])
 def test_the_swapchain_in_c_runs_on_a_real_driver(kind: str, vulkan_device: vkshare.Device) -> None:
-    has = c_swapchain.extensions(vulkan_device)
+    has = swapchain_pairs.extensions(vulkan_device.adapter)
     if kind.startswith("headless") and "VK_EXT_headless_surface" not in has:
         pytest.skip("the driver has no VK_EXT_headless_surface")
     fences = kind.endswith("fences")
     if fences and "VK_EXT_swapchain_maintenance1" not in has:
         pytest.skip("the driver has no VK_EXT_swapchain_maintenance1")
-    which = c_swapchain.RING if kind == "ring" else c_swapchain.HEADLESS
-    with (
-        CDevice.open(vulkan_device) as gpu,
-        gpu.swapchain((64, 64), kind=which, vk_format=44, images=3, present_fences=fences) as chain,
-    ):
-        assert chain.frames(20) > 0
-        assert chain.resizes([(64, 32), (48, 24)])(5) > 0
-        assert (chain.handles().width, chain.handles().height) == (64, 32)
-        assert chain.frames(20) > 0
-        assert chain.clear_the_faster_way() in (False, True)
-        chain.wait()
+    backend: Any = vulkan_device._backend
+    gpu, surface = CDevice.of(vulkan_device), None if kind == "ring" else backend.headless_surface()
+    how = {"kind": HEADLESS, "surface": as_int(surface.handle)} if surface else {"kind": RING}
+    with CSwapchain(gpu, (64, 64), format=44, wanted_images=3, has_present_fences=fences, **how) as theirs:
+        assert theirs.frames(20) > 0
+        assert theirs.resizes([(64, 32), (48, 24)])(5) > 0
+        assert (theirs.chain.extent.width, theirs.chain.extent.height) == (64, 32)
+        assert theirs.frames(20) > 0
+        theirs.clear_the_faster_way()
+        theirs.wait()
         if kind == "headless":
             for prebuilt in (False, True):
-                assert pypi_swapchain.frames(chain, prebuilt=prebuilt)(20) > 0
+                assert pypi_swapchain.frames(theirs, prebuilt=prebuilt)(20) > 0
+    if surface:
+        surface.destroy()
 
 
 def test_a_driver_without_swapchains_is_refused_by_c() -> None:
     none = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(lambda device, name: None)
-    with pytest.raises(c_swapchain.VulkanFailed, match="lacks functions"):
-        CDevice.over(ctypes.cast(none, ctypes.c_void_p).value or 0, VK_DEVICE, QUEUE)
+    with pytest.raises(CFailed, match="lacks functions"):
+        CDevice(ctypes.cast(none, ctypes.c_void_p).value or 0, VK_DEVICE, QUEUE, 0, 0, 0)
 
 
 def test_an_x_server_of_the_benchmark_comes_and_goes() -> None:
@@ -257,11 +258,11 @@ def test_an_x_server_of_the_benchmark_comes_and_goes() -> None:
 
 
 def test_a_child_returns_what_its_function_returns_or_tells_why_not() -> None:
-    assert child.call("os", "getenv", "VKSHARE_BENCH_TEST", environment={"VKSHARE_BENCH_TEST": "yes"}) == "yes"
-    with pytest.raises(child.ChildFailed, match="FileNotFoundError"):
-        child.call("os", "stat", "/nonexistent")
-    with pytest.raises(child.ChildFailed, match="with status 3"):
-        child.call("os", "_exit", 3)
+    assert processes.call(os.getenv, "VKSHARE_BENCH_TEST", environment={"VKSHARE_BENCH_TEST": "yes"}) == "yes"
+    with pytest.raises(processes.ChildFailed, match="FileNotFoundError"):
+        processes.call(os.stat, "/nonexistent")
+    with pytest.raises(processes.ChildFailed, match="with status 3"):
+        processes.call(os._exit, 3)
 
 
 def test_counts_and_bytes_are_written_as_such() -> None:
@@ -273,9 +274,8 @@ def test_counts_and_bytes_are_written_as_such() -> None:
 
 
 def test_the_mutex_in_c_hands_over_between_processes() -> None:
-    with SharedBlock(4096) as block, Peer("support.bench_sides", "ring_side", block) as peer:
-        ring = keyed_ring.in_c(3, 0, 1)
-        mine, theirs = peer.play("ring", 1000, lambda n: ring(block.address, None, 0, n))
+    with SharedBlock(4096) as block, processes.peer(bench_sides.ring_side, block) as other:
+        mine, theirs = other.play("ring", 1000, keyed_ring(block, 3, 0, 1))
         assert mine > 0
         assert theirs > 0
         words = np.frombuffer(block.map, np.uint64)[: 3 * 8 : 8]  # epoch << 1 of three mutexes, 64 bytes apart
@@ -284,19 +284,15 @@ def test_the_mutex_in_c_hands_over_between_processes() -> None:
 
 def test_a_peer_that_fails_tells_why() -> None:
     with (
-        Peer("support.bench_sides", "failing_side") as peer,
-        pytest.raises(child.ChildFailed, match="RuntimeError: on purpose"),
+        processes.peer(bench_sides.failing_side) as other,
+        pytest.raises(processes.ChildFailed, match="RuntimeError: on purpose"),
     ):
-        peer.play("fail", 1, lambda n: 0.0)
+        other.play("fail", 1, lambda n: 0.0)
 
 
 def test_the_c_loop_and_the_cpu_backend_composite_the_same_picture() -> None:
     scene = Scene()
     expected = scene.source[::-1].copy()
-    library = compiler.library("raster_reference.c", flags=("-O3", "-DSUFFIX=baseline"))
-    over = compiler.function(
-        library, "reference_over_baseline", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, returns=None
-    )
     with (
         vkshare.open(backend="cpu") as device,
         device.create_surface(WIDTH, HEIGHT) as source,
@@ -308,7 +304,8 @@ def test_the_c_loop_and_the_cpu_backend_composite_the_same_picture() -> None:
         target.write(expected)
         device.submit(device.record().composite(source, target))
         drawn = target.read()
-    over(expected.ctypes.data, scene.source.ctypes.data, WIDTH * HEIGHT)
+    target, source_pixels = (ffi.from_buffer("uint32_t[]", each) for each in (expected, scene.source))
+    reference().reference_over_baseline(target, source_pixels, WIDTH * HEIGHT)
     assert int(np.abs(drawn.astype(int) - expected.astype(int)).max()) <= 1
 
 
@@ -331,7 +328,7 @@ def test_a_placement_moves_every_thread_and_sets_it_free_again() -> None:
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        for _ in placement.alone(Plan(pinned_only=True)):
+        for _ in Plan(pinned_only=True).alone():
             assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id or 0) == {min(before)}
         assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id or 0) == before
     finally:
