@@ -254,7 +254,8 @@ def test_one_signal_wakes_every_waiter_of_its_value(vks_open: Open, peers: Peers
     with fence.export() as descriptor:
         follower = two.open_fence(descriptor)
         far = [peers().device.open_fence(descriptor) for _ in range(2)]
-    calls = [later(waited_for.wait, 1, 30) for waited_for in [fence] * 6 + [follower] * 6 + far]
+    # Longer than result() waits: at its end a wait that was not woken finds the value, too.
+    calls = [later(waited_for.wait, 1, 600) for waited_for in [fence] * 6 + [follower] * 6 + far]
     time.sleep(0.05)
     assert not any(call.done() for call in calls)
     fence.signal(1)

@@ -294,7 +294,8 @@ def test_metadata_that_is_too_long_is_refused_and_the_surface_stays(loop: Loop) 
 @pytest.mark.rule("Q9")
 def test_each_dequeue_gives_exactly_its_enqueues_metadata(loop: Loop) -> None:
     given: list[Any] = [b"", b"\0", b"x" * 64, bytearray(b"abc"), memoryview(b"defg")[1:], np.arange(3, dtype=np.uint8)]
-    for number, metadata in enumerate(given * 2):
+    places = 1 + 2 * len(given)  # more than the queue has: each metadata comes to a place that had a longer one
+    for number, metadata in enumerate(given * places):
         send(loop, number, metadata)
         surface, reported = loop.seen.dequeue(0)
         assert type(reported) is bytes
