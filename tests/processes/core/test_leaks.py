@@ -93,7 +93,7 @@ def test_devices_that_are_opened_and_closed_leave_nothing_behind(vks_adapter: vk
             _round(one, two)
 
     turns = rounds(500, 30 if vks_adapter.backend == "cpu" else 8)
-    for _ in range(3):
+    for _ in range(15):  # until malloc() has an arena for each thread of a driver
         once()
     before = Flat()
     for _ in range(turns):
