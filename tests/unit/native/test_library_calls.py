@@ -112,6 +112,7 @@ def test_short_calls_keep_the_gil(display: DisplayCore) -> None:
     other.start()
     sys.setswitchinterval(HANG)  # the other thread gets the GIL only if a call releases it
     try:
+        time.sleep(0.02)  # a wait for the GIL that began before would end by the old interval
         before = turns
         for _ in range(50_000):
             assert display.number
