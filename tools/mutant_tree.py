@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import sources
 from results import ROOT
 from run_tests import run_command
 from test_jobs import driver_environment, pytest_environment, venv_path
@@ -35,12 +36,10 @@ BUILDS = {
 
 def snapshot(folder: Path) -> Path:
     """Copy what builds and tests need of the tree, as it is now: others may work on it."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in filter(None, subprocess.check_output(listed, cwd=ROOT, text=True).split("\0")):
-        source, copy = ROOT / name, folder / name
-        if source.is_file():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, copy)
+    for name in sources.tree():
+        copy = folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, copy)
     # Bytecode that goes by what a source says, not by when it was written: a change within the same
     # second counts too.
     compile_all = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "vkshare"]

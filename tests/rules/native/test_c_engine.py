@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from support.access_patterns import threads
 from support.c_library import LINEAR, LINEAR_IN_DEVICE_MEMORY, OPTIMAL, Library, image_info, view
-from support.fd_counts import open_fds
+from support.fd_counts import no_fd_left, open_fds
 
 import vkshare as vks
 
@@ -50,23 +49,6 @@ def to_python(library: Library, surface: Any, pair: tuple[socket.socket, socket.
     assert library.surface_descriptor_send(pair[0].fileno(), library.deadline(), descriptor) == "OK", library.error
     library.surface_descriptor_close(descriptor)
     return vks.SurfaceDescriptor.recv(pair[1], 10)
-
-
-@contextlib.contextmanager
-def few_fds(room: int) -> Iterator[None]:
-    """This process may open that many fds more."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    newest = max(map(int, os.listdir("/proc/self/fd")))
-    taken = [os.open("/dev/null", os.O_RDONLY)]
-    while taken[-1] < newest:  # gaps
-        taken.append(os.open("/dev/null", os.O_RDONLY))
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + room, limits[1]))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        for fd in taken:
-            os.close(fd)
 
 
 # ---- surfaces of C, opened by Python --------------------------------------------------------------------------------
@@ -240,7 +222,7 @@ def test_a_process_without_file_descriptors_gets_a_status_and_loses_none(
 
     for name, call in calls.items():
         for room in range(12):
-            with few_fds(room):
+            with no_fd_left(room):
                 status = tried(call)
             assert room or status != "OK"
             assert open_fds() == before, f"{name} with {room} free fds: {status}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import resource
 import select
 import threading
 
 import pytest
+from support.fd_counts import no_fd_left
 from support.native_objects import (
     RGBA8,
     TOP,
@@ -136,18 +136,12 @@ def test_an_adopted_semaphore_needs_a_vulkan_device(device: Device) -> None:
 
 def test_running_out_of_fds_is_an_os_error_with_its_errno(fence: Fence, surface: Surface) -> None:
     os.close(fence._export()[0])  # its page is shared from here on
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest_free = os.dup(0)
-    os.close(lowest_free)
     calls = [fence._export, surface._export, lambda: fence.event_fd(9), EventQueue]
     codes = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
-    try:
+    with no_fd_left():
         for call in calls:
             try:
                 call()
             except OSError as error:
                 codes.append(error.errno)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert codes == [errno.EMFILE] * len(calls)
