@@ -3,6 +3,7 @@
 #ifndef VKS_CHECK_MACROS_H
 #define VKS_CHECK_MACROS_H
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,17 @@ static inline int check_result(void)
 {
     printf("%d failures\n", check_failures);
     return check_failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* The file descriptors of this process, and three more: of the folder that lists them, "." and "..". */
+static inline int count_fds(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
 }
 
 /* A number from the environment: tests run short by default and long in `make soak`. */

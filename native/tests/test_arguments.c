@@ -3,7 +3,6 @@
  * seed. */
 /* rules: C8 */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,20 +32,10 @@ static void report(int number)
     raise(number);
 }
 
-static int open_files_of_process(void)
-{
-    int n = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        n++;
-    closedir(folder);
-    return n;
-}
-
 static void call_at_random(uint64_t seed, long n)
 {
     static const uint32_t n_callers = sizeof callers / sizeof *callers;
-    int before = open_files_of_process();
+    int before = count_fds();
     uint64_t random = seed;
     alarm(LIMIT);
     arguments_open(seed);
@@ -60,8 +49,7 @@ static void call_at_random(uint64_t seed, long n)
     }
     current = "the end of the pools";
     arguments_close();
-    CHECK(open_files_of_process() == before, "%d files were open before, and %d are now", before,
-          open_files_of_process());
+    CHECK(count_fds() == before, "%d files were open before, and %d are now", before, count_fds());
 }
 
 /* Each process has a seed of its own, so that a failure can be repeated alone. */

@@ -3,7 +3,6 @@
  * also through queued acquires. After every failure the statuses are valid, no call hangs, and
  * nothing leaks. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -214,16 +213,6 @@ static void scenario(bool native)
     unmake(&b);
     unmake(&a);
     vks_event_queue_unref(event_queue);
-}
-
-static int count_fds(void)
-{
-    int n = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (readdir(directory))
-        n++;
-    closedir(directory);
-    return n;
 }
 
 static void fail_each_call(stub_fault fault, bool native)
