@@ -173,9 +173,9 @@ class FdBroker:
                 self._drop(token)
             if self.offers:
                 return next(iter(self.offers.values())).expires
+            listener.close()
             if self.listener is listener:
                 self.listener = None
-            listener.close()
             return None
 
     def _answer(self, one: _Request) -> bool:
