@@ -149,12 +149,12 @@ static vks_status wait_for_key(vks_mutex_handle *handle, uint64_t key)
 }
 
 /* Releases as surface.c does: announce the value, release the word, complete the value. */
-static vks_status release_in_two(vks_mutex_handle *handle, uint64_t key, bool settle)
+static vks_status release_in_two(vks_mutex_handle *handle, uint64_t key, bool completes)
 {
     vks_wait_point wait_point = {page->value + 1, handle->identity, handle->slot};
     __atomic_store_n(&page->slots[handle->slot].pending_value, wait_point.value, __ATOMIC_SEQ_CST);
     vks_status status = vks_mutex_release(handle, key, &wait_point);
-    if (settle)
+    if (completes)
         vks_mutex_complete(handle, wait_point.value, 0);
     return status;
 }

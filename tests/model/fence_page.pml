@@ -144,7 +144,7 @@ out:
 }
 
 /* The service thread of follower f's process: notified of the death by pidfd, early or late. */
-proctype Told(byte f) {
+proctype NotifiedSleeper(byte f) {
     dead && (watching & BIT(f));
 #ifdef DROP_WAKE_UNTIL_GONE             /* one wake: a thread that has tested and not yet slept sleeps forever */
     asleep = asleep & ~BIT(f)
@@ -172,6 +172,6 @@ init {
     byte f;
     atomic {
         run Signaller(); run Gpu(); run Publisher();
-        for (f : 0 .. FOLLOWERS - 1) { run Follower(f); run Told(f) }
+        for (f : 0 .. FOLLOWERS - 1) { run Follower(f); run NotifiedSleeper(f) }
     }
 }

@@ -43,12 +43,12 @@ byte seq_moved = 255;                   /* bit p: seq grew since party p read it
 byte asleep = 0;
 byte expired = 0;                       /* bit p: p's deadline passed while it slept */
 byte sleeps_on[N];                      /* the key that p sleeps for */
-byte roster_moved = EVERYONE;            /* bit p: a party joined since p checked the slots */
+byte join_count_moved = EVERYONE;            /* bit p: a party joined since p checked the slots */
 byte watched[N];                        /* [p]: slots that p's service thread watches */
 
 /* Ground truth, for assertions only. */
-byte owner = NOBODY;
-byte untold = 0;                        /* bit p: the surface was abandoned and p has had no AbandonedError since */
+byte owner = NO_PARTY;
+byte unnotified = 0;                        /* bit p: the surface was abandoned and p has had no AbandonedError since */
 byte finished = 0;
 byte recoveries = 0;
 
@@ -72,7 +72,7 @@ inline wake(bucket) {                   /* FUTEX_WAKE_BITSET: every sleeper that
     d_step {
         for (i : 0 .. N - 1) {
             if
-            :: (asleep & BIT(i)) && (bucket == CONTROL || BUCKET(sleeps_on[i]) == bucket) -> rouse(i)
+            :: (asleep & BIT(i)) && (bucket == CONTROL || BUCKET(sleeps_on[i]) == bucket) -> wake_one(i)
             :: else
             fi
         }
@@ -83,15 +83,15 @@ inline wake(bucket) {                   /* FUTEX_WAKE_BITSET: every sleeper that
 inline wake_one(bucket) {               /* what wake() must not be: some one sleeper that matches */
     atomic {
         if
-        :: (asleep & BIT(0)) && BUCKET(sleeps_on[0]) == bucket -> rouse(0)
-        :: (asleep & BIT(1)) && BUCKET(sleeps_on[1]) == bucket -> rouse(1)
-        :: (asleep & BIT(2)) && BUCKET(sleeps_on[2]) == bucket -> rouse(2)
+        :: (asleep & BIT(0)) && BUCKET(sleeps_on[0]) == bucket -> wake_one(0)
+        :: (asleep & BIT(1)) && BUCKET(sleeps_on[1]) == bucket -> wake_one(1)
+        :: (asleep & BIT(2)) && BUCKET(sleeps_on[2]) == bucket -> wake_one(2)
         :: else
         fi
     }
 }
 
-inline rouse(p) { asleep = asleep & ~BIT(p); sleeps_on[p] = 0 }
+inline wake_one(p) { asleep = asleep & ~BIT(p); sleeps_on[p] = 0 }
 
 inline wake_everyone() { bump_seq(); wake(CONTROL) }
 
@@ -107,7 +107,7 @@ inline watch_others() {
     }
 #else
     if
-    :: atomic { roster_moved & BIT(me) -> roster_moved = roster_moved & ~BIT(me) };
+    :: atomic { join_count_moved & BIT(me) -> join_count_moved = join_count_moved & ~BIT(me) };
         watched[me] = (watched[me] | claimed) & ~BIT(me)
     :: else
     fi
@@ -127,12 +127,12 @@ proctype Party(byte me) {
         /* A slot is claimed, then the join count moves, then the sleepers are woken, and only then
          * the word is accessed. */
         if
-#ifdef DROP_ROSTER_LAST                 /* a sleeper reads the new join count and the old slots */
-        :: atomic { me == LATE -> roster_moved = EVERYONE };
+#ifdef DROP_COUNT_LAST                 /* a sleeper reads the new join count and the old slots */
+        :: atomic { me == LATE -> join_count_moved = EVERYONE };
             claimed = claimed | BIT(me)
 #else
         :: atomic { me == LATE -> claimed = claimed | BIT(me) };
-            roster_moved = EVERYONE
+            join_count_moved = EVERYONE
 #endif
 #ifndef DROP_JOIN_WAKE
             ;
@@ -190,9 +190,9 @@ look:
             swap_word(me, w, WORD(me, OWNED), GOES_ON, ok);
             if
             :: ok ->
-                assert(owner == NOBODY);                /* rule: K10 */
+                assert(owner == NO_PARTY);                /* rule: K10 */
                 assert(key == k);                       /* rule: K11 */
-                assert(!(untold & BIT(me)));            /* rule: K27 */
+                assert(!(unnotified & BIT(me)));            /* rule: K27 */
                 owner = me; result = GRANTED
             :: else -> w = 0; goto look
             fi
@@ -223,13 +223,13 @@ acquired:
         atomic {
             forget_word(me); forget_seq(); w = 0; fits = false; old = false; ok = false; k = 0;
             if
-            :: result == LOST -> untold = untold & ~BIT(me); result = 0
+            :: result == LOST -> unnotified = unnotified & ~BIT(me); result = 0
             :: result == GRANTED -> result = 0; goto holding
             :: result == TIMED_OUT -> result = 0; goto next
             fi
         };
 
-        /* ---- recover(): ABANDONED to owned by me. Its debts are in debts.pml. rule: K27 ---- */
+        /* ---- recover(): ABANDONED to owned by me. Pending values are in pending_values.pml. rule: K27 ---- */
         atomic {
             load_word(me, w);
             if
@@ -238,21 +238,21 @@ acquired:
             fi
         };
         atomic {
-            swap_word(me, w, WORD(me, OWNED) | BROKEN, ENDS, ok);
+            swap_word(me, w, WORD(me, OWNED) | POISONED, ENDS, ok);
             w = 0;
             if
-            :: ok -> assert(owner == NOBODY); owner = me; ok = false; recoveries++
+            :: ok -> assert(owner == NO_PARTY); owner = me; ok = false; recoveries++
             :: else -> goto next
             fi
         };
 #ifndef DROP_GENERATION
         outdated = EVERYONE & ~BIT(me);
 #endif
-        d_step { assert(word == (WORD(me, OWNED) | BROKEN)); word = WORD(me, OWNED) };
+        d_step { assert(word == (WORD(me, OWNED) | POISONED)); word = WORD(me, OWNED) };
 #ifndef DROP_RECOVER_WAKE
         wake_everyone();
 #endif
-        untold = untold & ~BIT(me);
+        unnotified = unnotified & ~BIT(me);
 
 holding:
         if
@@ -260,7 +260,7 @@ holding:
         :: atomic { released_key(k); key = k };
             d_step {
                 assert(word == WORD(me, OWNED) && owner == me);
-                word = WORD(me, FREE); moved = 255; owner = NOBODY
+                word = WORD(me, FREE); moved = 255; owner = NO_PARTY
             };
             atomic {
                 if
@@ -276,10 +276,10 @@ holding:
 #endif
             atomic { k = 0; goto next }
 #ifdef CLOSES
-        /* ---- close() of a handle that owns. rule: K7. release() of a BROKEN word goes the same way ---- */
+        /* ---- close() of a handle that owns. rule: K7. release() of a POISONED word goes the same way ---- */
         :: d_step {
                 assert(word == WORD(me, OWNED) && owner == me);
-                word = WORD(me, ABANDONED); moved = 255; owner = NOBODY; untold = EVERYONE
+                word = WORD(me, ABANDONED); moved = 255; owner = NO_PARTY; unnotified = EVERYONE
             };
 #ifdef DROP_ABANDON_WAKE                /* only the bucket of the key, not everyone */
             bump_seq(); wake(BUCKET(0));
@@ -299,11 +299,11 @@ out:
 /* The service thread of process `me`: notified of a death by pidfd, whether it came before or after
  * the watch. rule: K9 */
 proctype Service(byte me) {
-    byte w, i, d = NOBODY;
+    byte w, i, d = NO_PARTY;
     bool ok, won, silent;
     {
         skip;
-told:
+notified:
         atomic {
             if
             :: watched[me] & dead & BIT(0) -> d = 0
@@ -335,7 +335,7 @@ check:  atomic {
         atomic {
             swap_word(SERVICE(me), w, WORD(d, ABANDONED), ENDS, ok);
             if
-            :: ok -> won = true; untold = EVERYONE; owner = NOBODY
+            :: ok -> won = true; unnotified = EVERYONE; owner = NO_PARTY
             :: else
             fi;
             w = 0; ok = false;
@@ -349,8 +349,8 @@ checked:
         /* Only now may the slot be used again. */
         atomic {
             claimed = claimed & ~BIT(d);
-            watched[me] = watched[me] & ~BIT(d); silent = false; d = NOBODY;
-            goto told
+            watched[me] = watched[me] & ~BIT(d); silent = false; d = NO_PARTY;
+            goto notified
         }
     } unless {
         d_step { IS_DEAD(me) -> w = 0; i = 0; d = 0; ok = false; won = false; silent = false }
@@ -370,7 +370,7 @@ active proctype Fate() {
         :: !IS_DEAD(p) && (VICTIMS & BIT(p)) ->
             deaths++;
             dead = dead | BIT(p);
-            rouse(p);
+            wake_one(p);
             watched[p] = 0; expired = expired & ~BIT(p);
             forget_word(p); forget_word(SERVICE(p)); seq_moved = seq_moved | BIT(p)
         :: else
@@ -380,7 +380,7 @@ active proctype Fate() {
     :: atomic {
         expiries < EXPIRIES && asleep != 0 -> any_party(p);
         if
-        :: asleep & BIT(p) -> expiries++; rouse(p); expired = expired | BIT(p)
+        :: asleep & BIT(p) -> expiries++; wake_one(p); expired = expired | BIT(p)
         :: else
         fi;
         p = 0

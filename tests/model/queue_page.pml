@@ -102,10 +102,10 @@ proctype Producer(byte me) {
 }
 
 proctype Service() {
-    byte heard;
+    byte handled;
     do
-    :: atomic { (dead & watched & ~heard & BIT(0)) -> heard = heard | BIT(0) }; handle_death(0)
-    :: atomic { (dead & watched & ~heard & BIT(1)) -> heard = heard | BIT(1) }; handle_death(1)
+    :: atomic { (dead & watched & ~handled & BIT(0)) -> handled = handled | BIT(0) }; handle_death(0)
+    :: atomic { (dead & watched & ~handled & BIT(1)) -> handled = handled | BIT(1) }; handle_death(1)
     od
 }
 

@@ -161,7 +161,7 @@ def variants_of(instances: tuple[Instance, ...], only: str) -> list[Variant]:
 def report(result: Result) -> None:
     mark = "as expected" if result.as_expected else f"SURPRISE: {result.detail or 'nothing was found'}"
     numbers = f"{result.states:>11,} {result.depth:>6} {result.memory_mib:>6.0f} {result.seconds:>6.1f}"
-    print(f"{result.variant.name:60} {numbers}  {result.verdict:13} {mark}", flush=True)
+    print(f"{result.variant.name:72} {numbers}  {result.verdict:13} {mark}", flush=True)
 
 
 def write_json(path: Path, results: list[Result], skipped: str = "") -> None:
@@ -212,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.holding:
         variants = [variant for variant in variants if not variant.drop]
     memory_mib, limit_s = (12_000, 3600.0) if options.full else (2_000, 300.0)
-    print(f"{'variant':60} {'states':>11} {'depth':>6} {'MiB':>6} {'s':>6}  {'verdict':13}")
+    print(f"{'variant':72} {'states':>11} {'depth':>6} {'MiB':>6} {'s':>6}  {'verdict':13}")
     started = time.monotonic()
     results: list[Result] = []
     with ThreadPoolExecutor(options.jobs) as pool:

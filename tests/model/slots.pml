@@ -31,14 +31,14 @@
 byte identity = IDENTITY(1, 1);
 
 /* State beside the word. Each holder announces one value; its incarnation serves as the value. */
-byte debtor = 0;                        /* identity of the holder whose work signals `value` */
+byte signaller = 0;                        /* identity of the holder whose work signals `value` */
 byte value = 0, completed = 0;
 
 byte inside = BIT(1);                   /* ground truth: processes that hold the slot */
-byte heard[2];                          /* [h]: deaths that service thread h has handled */
+byte handled[2];                          /* [h]: deaths that service thread h has handled */
 bool handler_dead = false;
 
-#ifdef DROP_DEBTOR_INCARNATION          /* the page names the signaller's slot without its incarnation */
+#ifdef DROP_SIGNALLER_INCARNATION          /* the page names the signaller's slot without its incarnation */
 #define HOLDS_STILL(id) (PROCESS(identity) != 0 && !(dead & BIT(PROCESS(identity))))
 #else
 #define HOLDS_STILL(id) (identity == (id) && !(dead & BIT(PROCESS(id))))
@@ -86,7 +86,7 @@ proctype Holder(byte me) {
         };
 owning:
         /* ---- release, and its work ---- */
-        debtor = id;
+        signaller = id;
         value = INCARNATION(id);
         d_step { assert(word == WORD(0, OWNED)); word = WORD(0, FREE); moved = 255 };
         d_step { completed = (completed < INCARNATION(id) -> INCARNATION(id) : completed) };
@@ -106,12 +106,12 @@ proctype Handler(byte h) {
     bool ok, ends;
     {
         skip;
-told:
+notified:
         atomic {
             if
-            :: (dead & ~heard[h]) & BIT(1) -> p = 1
-            :: (dead & ~heard[h]) & BIT(2) -> p = 2
-            :: (dead & ~heard[h]) & BIT(3) -> p = 3
+            :: (dead & ~handled[h]) & BIT(1) -> p = 1
+            :: (dead & ~handled[h]) & BIT(2) -> p = 2
+            :: (dead & ~handled[h]) & BIT(3) -> p = 3
             fi
         };
         atomic {
@@ -134,7 +134,7 @@ again:
             load_word(HANDLER(h), w);
             if
             :: STATE(w) == OWNED && SLOT(w) == 0
-            :: STATE(w) == FREE && debtor == id && completed < value
+            :: STATE(w) == FREE && signaller == id && completed < value
             :: else -> forget_word(HANDLER(h)); w = 0; goto checked
             fi
         };
@@ -163,7 +163,7 @@ checked:
         };
 #endif
 over:
-        atomic { heard[h] = heard[h] | BIT(p); w = 0; id = 0; p = 0; ok = false; goto told }
+        atomic { handled[h] = handled[h] | BIT(p); w = 0; id = 0; p = 0; ok = false; goto notified }
     } unless { d_step { (h == 0 && handler_dead) -> w = 0; id = 0; p = 0; ok = false } }
 }
 
@@ -171,23 +171,23 @@ over:
  * successful swap proves valid. */
 bool waits = false;
 proctype Taker() {
-    byte w, owed_by, until;
+    byte w, signalled_by, until;
     bool ok;
     do
     :: atomic { STATE(word) == FREE -> load_word(TAKER, w) };
-        owed_by = debtor;
+        signalled_by = signaller;
         until = value;
         atomic {
             swap_word(TAKER, w, WORD(TAKERS_SLOT, OWNED), GOES_ON, ok);
             w = 0;
             if
             :: ok -> break
-            :: else -> owed_by = 0; until = 0
+            :: else -> signalled_by = 0; until = 0
             fi
         }
     od;
     waits = true;
-    completed >= until || !HOLDS_STILL(owed_by);
+    completed >= until || !HOLDS_STILL(signalled_by);
     waits = false
 }
 

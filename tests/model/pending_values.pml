@@ -1,7 +1,6 @@
-/* Pending values: GPU work that outlives the ownership in which it was announced. The model's
- * names: debtor = signaller, owes = pending_value, settle = complete, BROKEN = poisoned. Party 0
- * passes the surface to 1 and 1 to 2, each with work still to run; processes die, devices are lost,
- * and one recover() follows.
+/* Pending values: GPU work that outlives the ownership in which it was announced. Party 0 passes the
+ * surface to 1 and 1 to 2, each with work still to run; processes die, devices are lost, and one
+ * recover() follows.
  * rule: K9 K18 K27 X2 X9 X21
  *
  * Two ways to wait for the previous owner's work. Over the bridge (the default) a submission is
@@ -11,7 +10,7 @@
  *
  * Asserted: no two pieces of work run at once; work and CPU views that build on work that never ran
  * are poisoned before they count as complete; every signal of the semaphore increases it; at the
- * standstill no live party is held, orphaned or waiting. settle.pml and keyed_mutex.pml model the
+ * standstill no live party is held, orphaned or waiting. value_waits.pml and keyed_mutex.pml model the
  * sleeps.
  */
 #include "page.inc"
@@ -28,10 +27,10 @@
 
 /* State beside the word. Values: 1, 2, 3 for the hand-overs, more after recover(). */
 byte value = 0;
-byte debtor = NOBODY;                   /* slots.pml says why the page keeps its incarnation too */
+byte signaller = NO_PARTY;                   /* slots.pml says why the page keeps its incarnation too */
 byte turn = 0;                          /* the key: the party that may acquire */
 byte queued = 0, completed = 0;         /* raised only */
-byte owes[N];                           /* slot p: the first pending value of p; 0: none */
+byte pending_value[N];                           /* slot p: the first pending value of p; 0: none */
 
 byte counter = 0;                       /* NATIVE: the shared semaphore */
 
@@ -53,22 +52,22 @@ byte whole = BIT(0);                    /* bit v: the work of value v has really
 byte in_wait = 0;                       /* bit p: party p is in a wait that must end */
 byte recoveries = 0;
 
-#define OWES(q, v)      (!IS_DEAD(q) && owes[q] != 0 && owes[q] < (v))
-#define LOWER_OWED(v)   (OWES(0, v) || OWES(1, v) || OWES(2, v))
+#define PENDING_BELOW(q, v)      (!IS_DEAD(q) && pending_value[q] != 0 && pending_value[q] < (v))
+#define ANY_PENDING_BELOW(v)   (PENDING_BELOW(0, v) || PENDING_BELOW(1, v) || PENDING_BELOW(2, v))
 #ifdef NATIVE
 #define COMES(v)        (completed >= (v) || queued >= (v))
 #else
 #define COMES(v)        (completed >= (v))
 #endif
 /* The wait point that came with the word is complete, or has no signaller (IDLE). */
-#define SETTLED(v, q)   ((q) == NOBODY || completed >= (v))
+#define IS_COMPLETE(v, q)   ((q) == NO_PARTY || completed >= (v))
 #define RUNS(q)         (job[q] == RUNNING)
-#define MARKED          (STATE(word) == ABANDONED || IS_BROKEN(word))
+#define MARKED          (STATE(word) == ABANDONED || IS_POISONED(word))
 /* (*) Where failed values complete at once, earlier work may still run, and its signal would lower
  * the semaphore. So in a poisoned chain, work waits until no party has a pending value up to the
  * one that it waits for. */
-#if defined(NATIVE) && defined(SETTLE_AT_ONCE) && !defined(DROP_HOLD_MARKED)
-#define MAY_FALL        (MARKED && LOWER_OWED(after[me] + 1))
+#if defined(NATIVE) && defined(COMPLETE_AT_ONCE) && !defined(DROP_HOLD_MARKED)
+#define MAY_FALL        (MARKED && ANY_PENDING_BELOW(after[me] + 1))
 #else
 #define MAY_FALL        false
 #endif
@@ -80,12 +79,12 @@ inline raise(field, v) { d_step { field = (field < v -> v : field) } }
 #endif
 
 /* (*) Poisons the chain: FREE becomes ABANDONED, an owner's release will abandon. */
-inline break_chain(t) {
+inline poison(t) {
     do
     ::  load_word(t, w);
         if
         :: STATE(w) == FREE -> swap_word(t, w, WORD(SLOT(w), ABANDONED), ENDS, ok)
-        :: STATE(w) == OWNED -> swap_word(t, w, w | BROKEN, GOES_ON, ok)
+        :: STATE(w) == OWNED -> swap_word(t, w, w | POISONED, GOES_ON, ok)
         :: else -> atomic { forget_word(t); ok = true }
         fi;
         if
@@ -98,7 +97,7 @@ inline break_chain(t) {
 /* ---- the GPUs ---- */
 
 inline start(p) {
-#ifdef SETTLE_AT_ONCE
+#ifdef COMPLETE_AT_ONCE
     assert(!RUNS(0) && !RUNS(1) && !RUNS(2) || MARKED); /* rule: K18, in a chain that is not poisoned */
 #else
     assert(!RUNS(0) && !RUNS(1) && !RUNS(2));           /* rule: K18 */
@@ -151,7 +150,7 @@ look:
             :: else
             fi
         };
-        atomic { seen = value; from = debtor };
+        atomic { seen = value; from = signaller };
         atomic {
             swap_word(me, w, WORD(me, OWNED), GOES_ON, ok);
             w = 0;
@@ -165,17 +164,17 @@ look:
         if
         :: atomic { in_wait = in_wait | BIT(me) };
             if
-            :: atomic { SETTLED(seen, from) -> in_wait = in_wait & ~BIT(me) };
-#ifndef DROP_BROKEN_CHECK
+            :: atomic { IS_COMPLETE(seen, from) -> in_wait = in_wait & ~BIT(me) };
+#ifndef DROP_POISONED_CHECK
                 if
-                :: IS_BROKEN(word)
+                :: IS_POISONED(word)
                 :: else -> assert(whole & BIT(seen))
                 fi
 #else
                 assert(whole & BIT(seen))
 #endif
-            :: atomic { from != NOBODY && IS_DEAD(from) && completed < seen -> in_wait = in_wait & ~BIT(me) };
-                break_chain(me)
+            :: atomic { from != NO_PARTY && IS_DEAD(from) && completed < seen -> in_wait = in_wait & ~BIT(me) };
+                poison(me)
             fi
         :: skip
         fi;
@@ -185,9 +184,9 @@ promise:
         /* ---- a hand-over without work: the value grows, no party signals it and no slot has it
          * pending ---- */
         if
-        :: atomic { SETTLED(seen, from) ->
+        :: atomic { IS_COMPLETE(seen, from) ->
                 whole = whole | ((whole & BIT(seen)) -> BIT(seen + 1) : 0);
-                value = seen + 1; debtor = NOBODY; turn = me + 1
+                value = seen + 1; signaller = NO_PARTY; turn = me + 1
             };
             goto free
         :: skip
@@ -195,9 +194,9 @@ promise:
 #endif
         /* ---- submit, release: the value is announced before the word is free ---- */
         atomic {
-            assert(job[me] == NONE && owes[me] == 0);
+            assert(job[me] == NONE && pending_value[me] == 0);
             after[me] = seen; after_whom[me] = from; brings[me] = seen + 1;
-            owes[me] = seen + 1
+            pending_value[me] = seen + 1
         };
         if
         :: job[me] = HELD
@@ -205,12 +204,12 @@ promise:
         :: job[me] = STALLED
 #endif
         fi;
-        atomic { value = seen + 1; debtor = me; turn = me + 1 };
+        atomic { value = seen + 1; signaller = me; turn = me + 1 };
 free:
         do
         ::  load_word(me, w);
             atomic {
-                swap_word(me, w, WORD(me, (IS_BROKEN(w) -> ABANDONED : FREE)), ENDS, ok);
+                swap_word(me, w, WORD(me, (IS_POISONED(w) -> ABANDONED : FREE)), ENDS, ok);
                 w = 0;
                 if
                 :: ok -> ok = false; break
@@ -229,7 +228,7 @@ lost:
             fi
         };
         atomic {
-            swap_word(me, w, WORD(me, OWNED) | BROKEN, ENDS, ok);
+            swap_word(me, w, WORD(me, OWNED) | POISONED, ENDS, ok);
             w = 0;
             if
             :: ok -> ok = false; recoveries++; in_wait = in_wait | BIT(me)
@@ -237,10 +236,10 @@ lost:
             fi
         };
 #ifndef DROP_RECOVER_WAITS              /* (*) until no live slot has a pending value, its own included */
-        !LOWER_OWED(255);
+        !ANY_PENDING_BELOW(255);
 #endif
-        atomic { in_wait = in_wait & ~BIT(me); seen = (value > completed -> value : completed) + 1; from = NOBODY };
-        d_step { value = seen; debtor = NOBODY };
+        atomic { in_wait = in_wait & ~BIT(me); seen = (value > completed -> value : completed) + 1; from = NO_PARTY };
+        d_step { value = seen; signaller = NO_PARTY };
 #ifdef NATIVE
         atomic {                        /* a dead owner may have submitted and died before it wrote `value` */
 #ifdef DROP_SIGNAL_CHECK                /* (*) */
@@ -268,7 +267,7 @@ proctype Service(byte me) {
 ready:
         if
         /* The wait point is complete: run at once. */
-        :: atomic { job[me] == HELD && SETTLED(after[me], after_whom[me]) && !MAY_FALL -> start(me) };
+        :: atomic { job[me] == HELD && IS_COMPLETE(after[me], after_whom[me]) && !MAY_FALL -> start(me) };
 #ifdef NATIVE
 submitted:
             raise(queued, brings[me])
@@ -276,21 +275,21 @@ submitted:
 #ifdef DROP_QUEUED_FIRST                /* any live signaller is trusted to submit */
         :: atomic { job[me] == HELD && completed < after[me] -> job[me] = WAITING }; goto submitted
 #else
-        :: atomic { job[me] == HELD && queued >= after[me] && !SETTLED(after[me], after_whom[me]) -> job[me] = WAITING };
+        :: atomic { job[me] == HELD && queued >= after[me] && !IS_COMPLETE(after[me], after_whom[me]) -> job[me] = WAITING };
             goto submitted
 #endif
         /* An orphaned wait: the submission is in the driver and its value will never be signalled,
          * because the dead signaller's work was dropped, or the live one could not run it and
          * reported that. Then no live party has a pending value up to it; a lower signal would
          * still come. The process that waits signals for itself, after it has poisoned the chain. */
-#ifndef DROP_STUCK
+#ifndef DROP_ORPHANED
 #ifdef DROP_SIGNAL_IN_ORDER
         :: job[me] == WAITING && counter < after[me] && (IS_DEAD(after_whom[me]) || completed >= after[me]) ->
 #else
-        :: atomic { job[me] == WAITING && counter < after[me] && !LOWER_OWED(after[me] + 1) };
+        :: atomic { job[me] == WAITING && counter < after[me] && !ANY_PENDING_BELOW(after[me] + 1) };
 #endif
 #ifndef DROP_MARK_BEFORE_SIGNAL         /* (*) */
-            break_chain(SERVICE(me));
+            poison(SERVICE(me));
 #endif
             atomic {
                 if
@@ -299,18 +298,18 @@ submitted:
                 fi
             };
 #ifdef DROP_MARK_BEFORE_SIGNAL
-            break_chain(SERVICE(me))
+            poison(SERVICE(me))
 #endif
 #endif
 #endif
         /* The wait point can never complete: the signaller died. */
-#ifndef DROP_DEBTOR                     /* (*) the signaller is unknown, so its death is not detected */
+#ifndef DROP_SIGNALLER                     /* (*) the signaller is unknown, so its death is not detected */
         :: atomic {
-            job[me] == HELD && after_whom[me] != NOBODY && IS_DEAD(after_whom[me]) && !COMES(after[me]) -> job[me] = FAILED
+            job[me] == HELD && after_whom[me] != NO_PARTY && IS_DEAD(after_whom[me]) && !COMES(after[me]) -> job[me] = FAILED
            }
 #endif
 #ifdef DROP_OWN_QUEUE_ONLY              /* (*) every process that detects the death signals for orphaned waits */
-        :: atomic { debtor != NOBODY && IS_DEAD(debtor) && counter < value && !signalled -> signalled = true; d = value };
+        :: atomic { signaller != NO_PARTY && IS_DEAD(signaller) && counter < value && !signalled -> signalled = true; d = value };
             if
             :: counter < d -> atomic { assert(counter < d); counter = d; d = 0 }
             :: else -> d = 0
@@ -322,27 +321,27 @@ submitted:
             assert((whole & BIT(after[me])) || MARKED);
             raise(completed, brings[me])
            };
-            d_step { owes[me] = 0; job[me] = NONE; after[me] = 0; after_whom[me] = 0; brings[me] = 0 }
+            d_step { pending_value[me] = 0; job[me] = NONE; after[me] = 0; after_whom[me] = 0; brings[me] = 0 }
         /* The work failed: (*) poison first, then complete, in the order of the values. */
         :: job[me] == FAILED ->
-#if !defined(DROP_MARK_FIRST) && !defined(DROP_BREAK)
-            break_chain(SERVICE(me));
+#if !defined(DROP_MARK_FIRST) && !defined(DROP_POISON)
+            poison(SERVICE(me));
 #endif
-#if !defined(DROP_SETTLE_IN_ORDER) && !defined(SETTLE_AT_ONCE)
-            !LOWER_OWED(brings[me]);
+#if !defined(DROP_COMPLETE_IN_ORDER) && !defined(COMPLETE_AT_ONCE)
+            !ANY_PENDING_BELOW(brings[me]);
 #endif
             raise(completed, brings[me]);
 #ifdef DROP_MARK_FIRST
-            break_chain(SERVICE(me));
+            poison(SERVICE(me));
             skip;
 #endif
-            d_step { owes[me] = 0; job[me] = NONE; after[me] = 0; after_whom[me] = 0; brings[me] = 0 }
+            d_step { pending_value[me] = 0; job[me] = NONE; after[me] = 0; after_whom[me] = 0; brings[me] = 0 }
         /* A death: the dead process owned the surface, or it is free with a value that only the
          * dead process could signal. */
         :: atomic { STATE(word) == OWNED && IS_DEAD(SLOT(word)) -> load_word(SERVICE(me), w) };
             atomic { swap_word(SERVICE(me), w, WORD(SLOT(w), ABANDONED), ENDS, ok); w = 0; ok = false }
-#ifndef FREE_DEBT_UNMARKED
-        :: atomic { STATE(word) == FREE && debtor != NOBODY && IS_DEAD(debtor) && completed < value -> load_word(SERVICE(me), w) };
+#ifndef FREE_PENDING_UNMARKED
+        :: atomic { STATE(word) == FREE && signaller != NO_PARTY && IS_DEAD(signaller) && completed < value -> load_word(SERVICE(me), w) };
             atomic { swap_word(SERVICE(me), w, WORD(SLOT(w), ABANDONED), ENDS, ok); w = 0; ok = false }
 #endif
         fi;

@@ -1,6 +1,5 @@
-/* The counters of the mutex page and their futex. The model's names: settle_seq = value_seq,
- * settle_want = value_want, owes = pending_value, debtor = signaller. Several processes raise
- * `completed` (a compare-and-swap that only goes up); settle_seq is the futex word; settle_want is
+/* The counters of the mutex page and their futex. Several processes raise
+ * `completed` (a compare-and-swap that only goes up); value_seq is the futex word; value_want is
  * set while a thread may sleep on it. `queued` is raised in the same way. Two parties complete
  * their pending values, in any order, and may die at any step. A third process, which may die too,
  * detects deaths. In a fourth process one sleeper waits for a value, and recover() waits until no
@@ -11,10 +10,10 @@
  * signaller is dead, or that waits for values that are complete or whose signallers are dead.
  */
 #define BIT(i)          (1 << (i))
-#define DEBTORS         2
+#define SIGNALLERS         2
 #define VALUE(p)        ((p) + 1)       /* the value that party p announced */
 #define FOR_VALUE       0               /* the sleepers */
-#define FOR_DEBTS       1
+#define FOR_PENDING       1
 #ifndef DEATHS
 #define DEATHS          2               /* 1: of party 1 only */
 #endif
@@ -25,13 +24,13 @@
 #define OTHERS          1
 
 byte completed = 0;
-byte owes = BIT(0) | BIT(1);            /* slot p: a value is pending */
+byte pending_value = BIT(0) | BIT(1);            /* slot p: a value is pending */
 byte claimed = BIT(0) | BIT(1);         /* slots in use */
 byte dead = 0;
 bool handler_dead = false;
 
-bool want = false;                      /* settle_want */
-byte seq_moved = 255;                   /* bit s: settle_seq moved since sleeper s read it (page.inc) */
+bool want = false;                      /* value_want */
+byte seq_moved = 255;                   /* bit s: value_seq moved since sleeper s read it (page.inc) */
 byte asleep = 0;
 byte through = 0;                       /* bit s: sleeper s has returned */
 
@@ -42,7 +41,7 @@ inline wake_value_waiters() {
     if
     :: atomic { !want -> skip }
     :: atomic { want ->
-#ifndef DROP_CLEAR_FIRST                /* a thread that comes after the bump was not woken by it, so its settle_want must stay */
+#ifndef DROP_CLEAR_FIRST                /* a thread that comes after the bump was not woken by it, so its value_want must stay */
         want = false
 #endif
        };
@@ -53,7 +52,7 @@ inline wake_value_waiters() {
     fi
 }
 
-proctype Debtor(byte me) {
+proctype Signaller(byte me) {
     byte seen;
     {
         /* ---- raise completed ---- */
@@ -76,11 +75,11 @@ proctype Debtor(byte me) {
             }
 #endif
         od;
-#ifdef DROP_OWES_BEFORE_WAKE            /* recover() is woken while the value is still pending */
+#ifdef DROP_PENDING_BEFORE_WAKE            /* recover() is woken while the value is still pending */
         wake_value_waiters();
-        owes = owes & ~BIT(me)
+        pending_value = pending_value & ~BIT(me)
 #else
-        owes = owes & ~BIT(me);
+        pending_value = pending_value & ~BIT(me);
         wake_value_waiters()
 #endif
     } unless { atomic { (dead & BIT(me)) -> seen = 0 } }
@@ -105,17 +104,17 @@ inline handle_death(p) {
 }
 
 proctype Handler(byte h) {
-    byte heard;
+    byte handled;
     {
         do
-        :: atomic { (dead & ~heard & BIT(0)) -> heard = heard | BIT(0) }; handle_death(0)
-        :: atomic { (dead & ~heard & BIT(1)) -> heard = heard | BIT(1) }; handle_death(1)
+        :: atomic { (dead & ~handled & BIT(0)) -> handled = handled | BIT(0) }; handle_death(0)
+        :: atomic { (dead & ~handled & BIT(1)) -> handled = handled | BIT(1) }; handle_death(1)
         od
-    } unless { atomic { (h == OTHERS && handler_dead) -> heard = 0 } }
+    } unless { atomic { (h == OTHERS && handler_dead) -> handled = 0 } }
 }
 
 #define VALUE_CAME      (completed >= VALUE(1) || (dead & BIT(1)))
-#define DEBTS_LEFT      (claimed & owes & ~dead)
+#define PENDING_LEFT      (claimed & pending_value & ~dead)
 
 inline over() {
     if
@@ -137,8 +136,8 @@ proctype Sleeper(byte me) {
         if
         :: atomic { me == FOR_VALUE -> satisfied = (completed >= VALUE(1)) };
             atomic { satisfied = (satisfied || (dead & BIT(1))); over() }
-        :: atomic { me == FOR_DEBTS -> satisfied = !(DEBTS_LEFT & BIT(0)) };
-            atomic { satisfied = (satisfied && !(DEBTS_LEFT & BIT(1))); over() }
+        :: atomic { me == FOR_PENDING -> satisfied = !(PENDING_LEFT & BIT(0)) };
+            atomic { satisfied = (satisfied && !(PENDING_LEFT & BIT(1))); over() }
         fi;
 #ifdef DROP_SEQ_FIRST
         seq_moved = seq_moved & ~BIT(me);
@@ -146,7 +145,7 @@ proctype Sleeper(byte me) {
 #ifdef DROP_WANT_FIRST
         want = true;
 #endif
-        if                                              /* FUTEX_WAIT(settle_seq as read) */
+        if                                              /* FUTEX_WAIT(value_seq as read) */
         :: atomic { !(seq_moved & BIT(me)) -> asleep = asleep | BIT(me) };
             atomic { !(asleep & BIT(me)) -> seq_moved = seq_moved | BIT(me) }
         :: else
@@ -165,22 +164,22 @@ active proctype Fate() {
     :: atomic { !done -> done = true }
     :: timeout ->
         assert((through & BIT(FOR_VALUE)) || !VALUE_CAME);
-        assert((through & BIT(FOR_DEBTS)) || DEBTS_LEFT);
+        assert((through & BIT(FOR_PENDING)) || PENDING_LEFT);
         break
     od
 }
 
 init {
     atomic {
-        run Debtor(0); run Debtor(1);
+        run Signaller(0); run Signaller(1);
         run Handler(OURS); run Handler(OTHERS);
         if
         :: SLEEPERS & BIT(FOR_VALUE) -> run Sleeper(FOR_VALUE)
         :: else -> through = through | BIT(FOR_VALUE)
         fi;
         if
-        :: SLEEPERS & BIT(FOR_DEBTS) -> run Sleeper(FOR_DEBTS)
-        :: else -> through = through | BIT(FOR_DEBTS)
+        :: SLEEPERS & BIT(FOR_PENDING) -> run Sleeper(FOR_PENDING)
+        :: else -> through = through | BIT(FOR_PENDING)
         fi
     }
 }
