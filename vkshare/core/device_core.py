@@ -61,10 +61,14 @@ class DeviceCore(_native.Device):
         return int(lib.vks_device_completed(self._core))
 
     def wait_idle(self, timeout: float | None = None) -> None:
-        """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds."""
+        """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds.
+
+        What was closed while that work used it is freed then, with its fds.
+        """
         core = self._core
         status = wait(lambda deadline: lib.vks_device_wait_idle(core, deadline), timeout)
         check(status, "Device.wait_idle", timeout)
+        self._reap()
 
     def _mark_lost(self) -> None:
         """Treat the device as lost from now on."""

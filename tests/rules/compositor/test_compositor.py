@@ -364,6 +364,7 @@ def test_wrong_arguments_are_named_with_what_is_allowed(compose: Compose, painte
 @pytest.mark.parametrize("spare", range(7))
 def test_a_compositor_with_too_few_fds_is_refused_and_leaves_nothing(vks_device: vks.Device, spare: int) -> None:
     vks.compositor.Compositor(vks_device, vks.Headless(32, 24)).close()  # some are opened once
+    vks_device.wait_idle()  # so that the images of the one above are freed
     before = open_fds(), threading.active_count()
     made = None
     with no_fd_left(spare), contextlib.suppress(OSError, VkshareError):
@@ -374,4 +375,5 @@ def test_a_compositor_with_too_few_fds_is_refused_and_leaves_nothing(vks_device:
                 made.capture(30)  # by its thread
             assert made.error is None
     del made
+    vks_device.wait_idle()
     assert (open_fds(), threading.active_count()) == before

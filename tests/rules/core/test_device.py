@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support.child_processes import in_child
+from support.fd_counts import open_fds
 from support.peer_processes import later
 from support.shared_handles import followed, wait_until
 
@@ -450,6 +451,18 @@ def test_wait_idle_waits_for_what_was_submitted(device: vks.Device) -> None:
     device.submit(signals=fence)
     device.wait_idle(5)
     assert fence.value == 1
+
+
+def test_wait_idle_frees_what_was_closed_under_its_work(vks_open: Open) -> None:
+    with vks_open() as device, device.create_surface(2048, 2048) as large, large.access():
+        before = open_fds()
+        with device.create_surface(64, 64) as surface, surface.access():
+            for _ in range(10):
+                device.submit(device.record().clear(large, (0, 0, 0, 0)))
+            device.submit(device.record().clear(surface, (0, 0, 0, 0)))
+        del surface
+        device.wait_idle()
+        assert open_fds() == before
 
 
 def test_wait_idle_times_out_while_work_is_held(vks_open: Open) -> None:
