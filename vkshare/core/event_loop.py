@@ -125,11 +125,8 @@ def event_queue_of(device: Device) -> LoopEventQueue:
 
 async def wait_fence(fence: Fence, value: int) -> None:
     """Fence.wait_async()."""
-    if fence.is_done(value):
-        return
-    await event_queue_of(fence.device).wait(
-        fence, value, lambda event_queue, token: fence._notify(value, event_queue, token)
-    )
+    if not fence.is_done(value):
+        await event_queue_of(fence.device).wait(fence, value, partial(fence._notify, value))
 
 
 async def wait_submission(submission: Submission) -> None:

@@ -295,14 +295,9 @@ def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
     """One descriptor of queues of one network."""
     surfaces = queues[0]._network.export()
     pages: list[int] = []
-    try:
+    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: [each.close() for each in surfaces]):
         for queue in queues:
             pages.append(queue._duplicate_page())
-    except BaseException:
-        fd_ops.close_all(pages)
-        for surface in surfaces:
-            surface.close()
-        raise
     return QueueDescriptor._made(pages, surfaces)
 
 

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vkshare.core.device import Device
@@ -86,8 +86,8 @@ class Network:
             if known is not None:
                 return known
             if offered is None:
-                with self._exported() as descriptors:
-                    return self._open(device, descriptors)
+                with contextlib.ExitStack() as exported:
+                    return self._open(device, [exported.enter_context(each) for each in self.export()])
             return self._open(device, offered)
 
     def _open(self, device: Device, descriptors: Iterable[SurfaceDescriptor]) -> tuple[Surface, ...]:
@@ -108,10 +108,8 @@ class Network:
             surface._join(self.number, index)
             surface._kept_by = here
         with self.lock:
-            for gone in [
-                other for other in self._handles if other._is_unusable
-            ]:  # closing the device has closed its handles
-                del self._handles[gone]
+            for gone in [other for other in self._handles if other._is_unusable]:
+                del self._handles[gone]  # closing the device has closed its handles
             self._handles[device] = tuple(surfaces)
             return self._handles[device]
 
@@ -134,15 +132,6 @@ class Network:
                 "surface goes afterwards"
             )
         return found[0]
-
-    @contextlib.contextmanager
-    def _exported(self) -> Iterator[list[SurfaceDescriptor]]:
-        descriptors = self.export()
-        try:
-            yield descriptors
-        finally:
-            for descriptor in descriptors:
-                descriptor.close()
 
     def __repr__(self) -> str:
         return f"<vkshare surface queues' network {self.number:016x}, {len(self._queues)} queues>"
