@@ -27,7 +27,7 @@ from vkshare.server.request_types import Answer, Kind, Request, table
 from vkshare.server.session import ServedClient
 from vkshare.server.session_state import PATIENCE, Route
 from vkshare.server.socket_path import Listener, checked
-from vkshare.server.worker import Outcome, ThreadWorker, Worker
+from vkshare.server.worker import Outcome, ThreadWorker
 from vkshare.util import arguments, fd_ops, trace
 from vkshare.util.closing import FlagClosing
 from vkshare.util.event_queue import EventQueue
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.server")
 
 MOST_CLIENTS = 256
+Worker = ThreadWorker | ProcessWorker
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ class RenderServer(FlagClosing):
             clients=len(clients),
             workers=sum(client.worker is not None for client in clients) + len(self._retiring),
             refused=self._acceptor.refused,
-            requests=self.counts.requests + sum(client.state.counts.requests for client in clients),
+            requests=self.counts.requests + sum(client.state.requests for client in clients),
             no_ops=self.loop.server_poll.answered,
             device_generation=self.generation,
             wakeups=self.loop.wakeups,
@@ -300,7 +301,7 @@ class RenderServer(FlagClosing):
             self._retire(client.worker)
         del self.clients[client.number]
         self._with_deadline.discard(client)
-        self.counts.requests += client.state.counts.requests
+        self.counts.requests += client.state.requests
 
     def bound_incomplete_fds(self) -> None:
         """Bounds the file descriptors that incomplete messages keep open in this process (rule R20).

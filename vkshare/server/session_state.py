@@ -75,28 +75,18 @@ class Decision(Generic[R]):
     why: str = ""
 
 
-@dataclass(slots=True)
-class Counts:
-    """Counters of one client, for statistics()."""
-
-    requests: int = 0
-    deferred: int = 0
-
-
 class SessionState(Generic[R]):
-    """One client's state. `number` is unique among all clients of a server, ever (rule R14)."""
+    """One client's state. `requests` counts those that have arrived, for statistics()."""
 
     def __init__(
         self,
-        number: int,
         device_generation: int,
         now: float,
         *,
         patience: float = PATIENCE,
         most_output_fds: int = MOST_OUTPUT_FDS,
     ) -> None:
-        self.number = number
-        self.counts = Counts()
+        self.requests = 0
         self.is_open = True
         self.device_generation = device_generation  # of the device that the client's requests are for
         self._patience = patience
@@ -167,7 +157,7 @@ class SessionState(Generic[R]):
     def arrived(self, request: R) -> None:
         """Appends a request that was read."""
         self._buffered.append(request)
-        self.counts.requests += 1
+        self.requests += 1
 
     def note_incomplete(self, has_fds: bool, now: float) -> None:
         """Notes, after each step(), whether an incomplete message holds file descriptors (rule R20).
@@ -272,10 +262,7 @@ class SessionState(Generic[R]):
 
     def failed_late(self, request: R, error: object) -> Decision[R] | None:
         """Reports the error of a request without a reply, under its sequence number (rule R6)."""
-        if not self.is_open:
-            return None
-        self.counts.deferred += 1
-        return Decision(Action.DEFER, request, error)
+        return Decision(Action.DEFER, request, error) if self.is_open else None
 
     # ---- other events --------------------------------------------------------------------------------------
 

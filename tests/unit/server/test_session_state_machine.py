@@ -90,7 +90,7 @@ class Walk:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.now = 1.0
-        self.state: SessionState[FakeRequest] = SessionState(1, 1, self.now)
+        self.state: SessionState[FakeRequest] = SessionState(1, self.now)
         self.oracle = Oracle()
         self.arrive(FakeRequest(0, Route.INLINE, NO_GENERATION, is_hello=True))
         self.take_decisions()
