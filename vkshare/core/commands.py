@@ -205,8 +205,7 @@ class CommandList(_native.Recording, Scoped):
         self._close()
 
     def __len__(self) -> int:
-        length: int = lib.vks_recording_length(pointer("vks_recording *", self))
-        return length
+        return int(lib.vks_recording_length(pointer("vks_recording *", self)))
 
     def __bool__(self) -> bool:
         return True  # an empty list is still a list to submit

@@ -168,11 +168,8 @@ class RefreshTimer(Closing):
         end = self._end_of(timeout)
         with self._turning():
             while not self._cannot_wait(end):
-                limit = self._drivers.begin_wait(end)
-                try:
+                with self._drivers.waiting(end) as limit:
                     tick = self._take(limit)
-                finally:
-                    self._drivers.end_wait()
                 if self._ends_turn(tick, end):
                     return tick
             return None
@@ -200,11 +197,8 @@ class RefreshTimer(Closing):
         end = self._end_of(timeout)
         with self._turning():
             while not self._cannot_wait(end):
-                limit = self._drivers.begin_wait(end)
-                try:
+                with self._drivers.waiting(end) as limit:
                     tick = await self._take_async(limit)
-                finally:
-                    self._drivers.end_wait()
                 if self._ends_turn(tick, end):
                     return tick
             return None
