@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare.core.closable import Closable
-from vkshare.core.queue import EARLY, FULL, SurfaceQueue
-from vkshare.core.queue import export_all as _export_all
-from vkshare.core.queue import open_all as _open_all
+from vkshare.core.queue import EARLY, FULL, SurfaceQueue, export_all, open_all
 from vkshare.core.queue_ends import Consumer, Producer, QueueFrame, QueueStatistics, recovering
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
 from vkshare.ipc.queue_descriptor import QueueDescriptor
@@ -69,7 +67,7 @@ def pipe(
     try:
         there = root._clone(metadata_size, False, EARLY)
         sender = Sender(there, root, device)
-        return sender, _export_all([there, root])
+        return sender, export_all([there, root])
     except BaseException:
         if there is not None:
             there.close()
@@ -109,7 +107,7 @@ def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: flo
     arguments.instance("descriptor", descriptor, QueueDescriptor)
     if descriptor.queue_count != 2:
         raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
-    there, back = _open_all(device, descriptor)
+    there, back = open_all(device, descriptor)
     with on_error(back.close), on_error(there.close):
         return Receiver(there, back, device, _patience)
 

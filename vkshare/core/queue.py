@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from vkshare.core.closable import Closable
 from vkshare.core.device import DEFAULT_USAGE, Device
@@ -63,6 +63,8 @@ class SurfaceQueue(Closable):
     UnsupportedError
         The adapter cannot make such a surface.
     """
+
+    _unpicklable = "send queue.export(), and call SurfaceQueue.open(device, descriptor) on the other side"
 
     def __init__(
         self,
@@ -283,12 +285,6 @@ class SurfaceQueue(Closable):
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
         return f"<vkshare.SurfaceQueue of {self._count} surfaces, metadata up to {self._size} bytes{state}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a SurfaceQueue cannot be pickled: send queue.export(), and call SurfaceQueue.open(device, descriptor) on "
-            "the other side"
-        )
 
 
 def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:

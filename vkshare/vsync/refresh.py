@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.util import arguments, trace
@@ -65,6 +65,8 @@ class RefreshTimer(Closing):
     ClosedError
         The observer is closed.
     """
+
+    _unpicklable = "it belongs to the process that turns it"
 
     def __init__(
         self,
@@ -353,6 +355,3 @@ class RefreshTimer(Closing):
         counters = self.statistics()
         state = "observing" if counters.is_observing else "resting"
         return f"<vkshare.RefreshTimer {state}, {counters.drivers} drivers, {counters.active} active>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a RefreshTimer cannot be pickled: it belongs to the process that turns it")

@@ -15,7 +15,7 @@ import select
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from vkshare import formats
 from vkshare.backends.base import ImageSpec
@@ -79,6 +79,8 @@ class ShmWindow(WatchedWindow):
         The window's pixels are not 32 bits of blue, green, red and padding or alpha; Wayland; libxcb is missing;
         `shared_memory` is True and cannot be had.
     """
+
+    _unpicklable = "open one in the other process"
 
     def __init__(self, display_name: str | None, window_id: int, *, shared_memory: bool | None = None) -> None:
         super().__init__(display_name, window_id)
@@ -394,6 +396,3 @@ class ShmWindow(WatchedWindow):
         return (
             f"<vkshare.present.ShmWindow 0x{self.window_id:x} on {self._x.display_name!r}, {self.depth} bits, {state}>"
         )
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a ShmWindow cannot be pickled: open one in the other process")

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.util.closing import FlagClosing
@@ -134,6 +134,7 @@ class VsyncSource(FlagClosing, ABC):
     """
 
     kind = ""
+    _unpicklable = "other processes get ticks over a VsyncBridge"
 
     def __init__(self, interval: Fraction | None = None) -> None:
         self._changed = threading.Condition()  # guards the attributes below
@@ -257,9 +258,6 @@ class VsyncSource(FlagClosing, ABC):
     def __repr__(self) -> str:
         lost = "lost" if self.is_lost else "running" if self.is_running else "stopped"
         return f"<vkshare.vsync.{type(self).__name__} {self._where()}, {'closed' if self._closed else lost}>"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled: other processes get ticks over a VsyncBridge")
 
     # ---- for subclasses: called on the run's thread, one run at a time, except _release() and _where()
 
