@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkshare import _native
 from vkshare.core.commands import CommandList
+from vkshare.core.surface import Surface
 from vkshare.errors import NotOwnerError
 from vkshare.util.library_calls import check, ffi, lib, pointer
-
-if TYPE_CHECKING:
-    from vkshare.core.surface import Surface
 
 
 def without_unowned(commands: Any) -> Any:

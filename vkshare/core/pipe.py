@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from vkshare.core.closable import Closable
+from vkshare.core.device import Device
 from vkshare.core.queue import EARLY, FULL, SurfaceQueue, export_all, open_all
 from vkshare.core.queue_ends import Consumer, Producer, QueueFrame, QueueStatistics, recovering
+from vkshare.core.surface import Surface
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
+from vkshare.formats import Format
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
 from vkshare.util.deadline import Deadline
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
-    from vkshare.core.surface import Surface
-    from vkshare.formats import Format
 
 _SLICE = 0.01  # seconds
 

@@ -11,23 +11,21 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from vkshare.core.closable import Closable
 from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.queue_ends import Consumer, Producer, QueueStatistics
 from vkshare.core.queue_network import Network
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, DescriptorError
+from vkshare.formats import Format
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments, fd_ops, pages
 from vkshare.util.closing import on_error
 from vkshare.util.forks import OwnLock
 from vkshare.util.library_calls import lib
-
-if TYPE_CHECKING:
-    from vkshare.core.surface import Surface
-    from vkshare.formats import Format
 
 _End = TypeVar("_End", "Producer", "Consumer")
 

@@ -8,9 +8,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from vkshare.core.device import DEFAULT_USAGE
+from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
 from vkshare.errors import RemoteLostError, VkshareError
@@ -23,9 +23,6 @@ from vkshare.server.socket_path import checked
 from vkshare.util import arguments, fd_ops, trace
 from vkshare.util.closing import Scoped, destructor, on_error
 from vkshare.util.forks import OwnLock
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
 # seconds to send a request that undoes another one; in addition to the caller's timeout

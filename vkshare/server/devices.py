@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from vkshare.core.device import Device
+from vkshare.core.opening import open
 from vkshare.errors import DeviceLostError
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.server")
 
@@ -29,9 +27,6 @@ class Devices:
     """
 
     def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
-        from vkshare.core.device import Device
-        from vkshare.core.opening import open
-
         self.generation = 1
         self._factory: Factory | None = None
         if isinstance(device, Device):

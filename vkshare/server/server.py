@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from vkshare.core.device import Device
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.ipc import transport
 from vkshare.server import built_in_requests, rendering
@@ -32,9 +32,6 @@ from vkshare.util import arguments, fd_ops, trace
 from vkshare.util.closing import FlagClosing
 from vkshare.util.event_queue import EventQueue
 from vkshare.util.forks import OwnLock
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.server")
 

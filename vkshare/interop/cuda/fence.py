@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkshare.core.fence import Fence
 from vkshare.errors import UnsupportedError, VkshareError
@@ -14,10 +14,8 @@ from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import gpu_of, is_fatal
 from vkshare.interop.cuda.memory import free_what_is_left, import_timeline
 from vkshare.interop.cuda.opened import Opened
+from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.util import arguments
-
-if TYPE_CHECKING:
-    from vkshare.interop.cuda.timeline import CudaTimeline
 
 
 @dataclass(frozen=True, slots=True)
