@@ -62,11 +62,6 @@ class Devices:
         """The device; None while it is being replaced."""
         return self._device
 
-    @property
-    def is_opening(self) -> bool:
-        """Whether the next device is being opened."""
-        return self._device is None and self.can_reopen
-
     def replace_lost(self, opened: Callable[[], None]) -> int:
         """Begins to replace the current device, which is lost. Returns the generation of the next one.
 

@@ -164,12 +164,6 @@ class Executor:
                 return
         call()
 
-    def drop_fence(self, number: int) -> None:
-        """Closes a fence: its waiters get an error."""
-        served = self.fences.pop(number)
-        self.wait_graph.remove_fence(served.identity)
-        served.fence.close()
-
     def close(self) -> None:
         """Closes all objects, because the client or the device is gone. Idempotent; from any thread."""
         with self.lock:

@@ -79,8 +79,10 @@ def open_fence(executor: Executor, request: Request) -> Answer:
 
 
 def close_fence(executor: Executor, request: Request) -> None:
-    executor.fence(request.body.id)
-    executor.drop_fence(request.body.id)
+    served = executor.fence(request.body.id)
+    del executor.fences[request.body.id]
+    executor.wait_graph.remove_fence(served.identity)
+    served.fence.close()
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:

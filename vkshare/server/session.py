@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -79,12 +78,6 @@ class ServedClient:
     def incomplete_fds(self) -> int:
         """File descriptors of an incomplete message (rule R20)."""
         return self._splitter.fd_count
-
-    @property
-    def incomplete_since(self) -> float:
-        """When that message began; infinity if it began in this turn of the loop."""
-        since = self.state.incomplete_since
-        return math.inf if since is None else since
 
     @contextlib.contextmanager
     def containing_errors(self) -> Iterator[None]:

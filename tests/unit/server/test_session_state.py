@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -165,7 +166,7 @@ def test_requests_in_flight_at_a_disconnect_are_dropped() -> None:
     assert session.complete(1, ValueError("late")) is None
     assert session.state.failed_late(session.requests[0], ValueError()) is None
     assert session.steps() == []
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
 
 
 @pytest.mark.rule("R14")
@@ -180,7 +181,7 @@ def test_close_returns_an_outcome_that_was_not_sent_yet() -> None:
 @pytest.mark.rule("R15")
 def test_a_worker_that_blocks_for_2_s_ends_its_client() -> None:
     session = StartedSession(CANNOT_FAIL, CANNOT_FAIL)
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     session.steps()
     assert session.state.deadline == 102.0
     assert session.state.check_deadlines(101.999) is None
@@ -199,7 +200,7 @@ def test_a_request_that_waits_for_a_fence_is_no_fault_of_the_worker() -> None:
     session = StartedSession(CAN_FAIL)
     session.steps()
     session.state.waits_without_worker(session.requests[0])
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     assert not session.state.accepts_requests
     assert session.complete(1) is None
     session.send(CAN_FAIL)
@@ -227,13 +228,13 @@ def test_a_message_with_fds_has_a_timeout_that_runs_only_while_it_is_read() -> N
     assert session.state.deadline == 100.0 + MESSAGE_TIMEOUT
     assert session.state.incomplete_since == 100.0
     session.state.note_incomplete(False, 101.0)
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     session.state.note_incomplete(True, 102.0)
     session.send(CAN_FAIL)
     session.steps()  # what came before has the worker: the rest is not read
     session.state.waits_without_worker(session.requests[0])
     session.state.note_incomplete(True, 103.0)
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     assert session.state.check_deadlines(500.0) is None
     session.complete(1, now=500.0)
     session.steps()
@@ -263,7 +264,7 @@ def test_output_that_the_kernel_refuses_for_its_fds_is_tried_again_for_a_while()
     assert session.summary(session.state.check_deadlines(100.0 + RETRY_INTERVAL)) == (Action.SEND, -1)
     assert session.state.congested(False, 100.1) is None
     assert not session.state.is_congested
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     session.state.congested(True, 200.0)
     assert session.state.congested(True, 199.9 + CONGESTION_TIMEOUT) is None
     assert session.summary(session.state.congested(True, 200.0 + CONGESTION_TIMEOUT)) == (Action.CUT_OFF, -1)
