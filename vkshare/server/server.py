@@ -18,14 +18,14 @@ from pathlib import Path
 from vkshare.core.device import Device
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.ipc import transport
-from vkshare.server import built_in_requests, rendering
+from vkshare.server import rendering
 from vkshare.server.acceptor import Acceptor
 from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices, Factory
 from vkshare.server.isolation import ProcessWorker
 from vkshare.server.loop import READ, Loop
 from vkshare.server.request_types import Answer, Kind, Request, table
-from vkshare.server.session import ServedClient
+from vkshare.server.session import BUILT_IN, ServedClient
 from vkshare.server.session_state import PATIENCE, Route
 from vkshare.server.socket_path import Listener, checked
 from vkshare.server.worker import Outcome, ThreadWorker
@@ -106,7 +106,7 @@ class RenderServer(FlagClosing):
     ) -> None:
         self.isolation = arguments.choice("isolation", isolation, ("thread", "process"))
         self.patience = arguments.timeout(patience) or PATIENCE
-        self.kinds = table((*built_in_requests.KINDS, *rendering.KINDS), kinds)
+        self.kinds = table((*BUILT_IN, *rendering.KINDS), kinds)
         # Only these are pickled for worker processes; the others run here.
         self.plugged_in = tuple(k for k in self.kinds.values() if k.opcode >= 0x100 and k.route is not Route.INLINE)
         self.counts = ServerStatistics()

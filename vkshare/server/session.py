@@ -9,16 +9,17 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from vkshare import __version__
 from vkshare.errors import DeviceLostError, RemoteLostError
 from vkshare.ipc import transport
 from vkshare.server import trace_points, wire
 from vkshare.server.executor import RequestResult
 from vkshare.server.loop import HUNG_UP, MALFORMED, READ, WRITE
-from vkshare.server.messages import Body, Event, Op, encode, failure
-from vkshare.server.request_types import Answer, Request, checked
+from vkshare.server.messages import Body, Counters, Event, Hello, Op, Welcome, encode, failure
+from vkshare.server.request_types import Answer, Kind, Request, checked
 from vkshare.server.session_state import Action, Decision, Route, SessionState
 from vkshare.server.worker import Outcome, without_traceback
 from vkshare.util import fd_ops
@@ -396,3 +397,29 @@ class ServedClient:
 def _failure_op(request: Request) -> Op:
     """Returns the opcode of the request's error message."""
     return Op.DEFERRED if request.kind.route is Route.CANNOT_FAIL else Op.ERROR
+
+
+# ---- the requests that the loop answers itself ----------------------------------------------------------------
+
+
+def hello(client: ServedClient, request: Request) -> Answer:
+    client.name = request.body.name
+    adapter = client.server.devices.adapter
+    capabilities = adapter.capabilities
+    uuids = capabilities.device_uuid, capabilities.driver_uuid
+    return Answer.of(Welcome(__version__, client.number, adapter.backend, adapter.name, *uuids))
+
+
+def no_op(client: ServedClient, request: Request) -> Answer:
+    return Answer()
+
+
+def statistics(client: ServedClient, request: Request) -> Answer:
+    return Answer.of(Counters(asdict(client.server.statistics())))
+
+
+BUILT_IN = (
+    Kind(Op.HELLO, Hello, Route.INLINE, hello),
+    Kind(Op.NO_OP, None, Route.INLINE, no_op),
+    Kind(Op.STATISTICS, None, Route.INLINE, statistics),
+)

@@ -128,11 +128,6 @@ class SessionState(Generic[R]):
         return self._retry_at < math.inf
 
     @property
-    def in_flight(self) -> int:
-        """The number of requests that the worker has."""
-        return len(self._in_flight)
-
-    @property
     def deadline(self) -> float:
         """When check_deadlines() must be called; infinity: never, as in all times here."""
         return min(self._worker_deadline, self._incomplete_deadline, self._retry_at) if self.is_open else math.inf

@@ -15,7 +15,9 @@ import select
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from vkshare import formats
 from vkshare.backends.base import ImageSpec
@@ -28,9 +30,6 @@ from vkshare.window import x11_visual
 from vkshare.window.shm_segment import Segment, Token, rows_of, swap_red_and_blue
 from vkshare.window.watched_window import WatchedWindow
 from vkshare.window.x11_connection import BAD_MATCH, SLICE, XError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _log = logging.getLogger("vkshare.present")
 
@@ -254,8 +253,6 @@ class ShmWindow(WatchedWindow):
 
     def _put_pixels(self, segment: Segment, width: int, height: int, stride: int) -> Token:
         """Sends the pixels in pieces that the socket takes at once, so that no wait is inside xcb."""
-        import numpy as np
-
         rows = rows_of(segment._pixels, width, height, stride)
         room = (min(self._x.chunk, self._x.max_request) - 24) // 4  # pixels of one piece; 24: the header
         columns = min(width, room)
@@ -315,8 +312,6 @@ class ShmWindow(WatchedWindow):
         InvalidCallError
             The window is not on the screen, or not all of it.
         """
-        import numpy as np
-
         for _ in range(3):  # it may shrink between the two requests
             width, height = self.geometry()
             with self._using():

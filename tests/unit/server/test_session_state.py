@@ -110,7 +110,7 @@ def test_a_request_that_can_fail_is_dispatched_again_with_its_outcome_before_lat
 def test_64_requests_that_cannot_fail_are_queued_and_the_65th_waits() -> None:
     session = StartedSession(*[CANNOT_FAIL] * (MOST_QUEUED + 2))
     assert session.steps() == [(Action.DISPATCH, n) for n in range(1, MOST_QUEUED + 1)]
-    assert session.state.in_flight == MOST_QUEUED == 64
+    assert len(session.state._in_flight) == MOST_QUEUED == 64
     assert not session.state.accepts_requests
     assert session.complete(1) is None
     assert session.steps() == [(Action.DISPATCH, MOST_QUEUED + 1)]

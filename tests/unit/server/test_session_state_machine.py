@@ -124,7 +124,7 @@ class Walk:
         )
         action()
         assert self.state.accepts_requests == self.oracle.accepts_requests()
-        assert self.state.in_flight == len(self.oracle.out())
+        assert len(self.state._in_flight) == len(self.oracle.out())
         if self.state.is_open:
             assert self.state.deadline == self.oracle.deadline()
 
