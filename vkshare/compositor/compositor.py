@@ -276,10 +276,7 @@ class Compositor(FlagClosing):
         """Creates a window without opening its source. Returns at once."""
         self._check()
         arguments.keys(*keys)
-        if not isinstance(source, (Surface, SurfaceDescriptor, QueueDescriptor)):
-            kind = type(source).__name__
-            raise TypeError(f"source must be a Surface, a SurfaceDescriptor or a pipe's QueueDescriptor, not {kind}")
-        placement = placed(source.spec.width, source.spec.height, at, opacity, is_opaque)
+        placement = placed(*_size_of(source), at, opacity, is_opaque)
         descriptor = source.export() if isinstance(source, Surface) else source.duplicate()
         with on_error(descriptor.close):
             return ClientWindow(self, descriptor, keys, placement, arguments.text("title", title), on_input, on_end)
@@ -438,3 +435,10 @@ class Compositor(FlagClosing):
         for name in ("shown", "superseded", "lost"):
             self._loop.counts[name] += getattr(window, f"_{name}")
         self._wake()
+
+
+def _size_of(source: object) -> tuple[int, int]:
+    if not isinstance(source, (Surface, SurfaceDescriptor, QueueDescriptor)):
+        kind = type(source).__name__
+        raise TypeError(f"source must be a Surface, a SurfaceDescriptor or a pipe's QueueDescriptor, not {kind}")
+    return source.spec.width, source.spec.height

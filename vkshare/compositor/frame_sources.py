@@ -133,7 +133,6 @@ class PipeSource(FrameSource):
         self._in, self._back = self._receiver._in, self._receiver._back
         self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
         self._waited = 0  # frames of these that were here at the previous latch()
-        self.has_unfinished_frame = False
         with on_error(self.close):
             _check_usage(self._in.surfaces[0], "sample")
 
@@ -212,9 +211,6 @@ class PipeSource(FrameSource):
             return False
         self._in._notify(event_queue, token)
         return True
-
-    def release_to_client(self) -> None:
-        pass
 
     def close(self) -> None:
         shown = [self.picture] if self.picture is not None else []

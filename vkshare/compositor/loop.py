@@ -130,11 +130,10 @@ class Loop:
     def _capture(self, pending: Future[Any]) -> None:
         try:
             pending.set_result(self._output.swapchain.capture())
-        except DeviceLostError as error:
-            pending.set_exception(error)
-            raise
         except VkshareError as error:
             pending.set_exception(error)
+            if isinstance(error, DeviceLostError):
+                raise
 
     def _on_event(self, token: int, error: BaseException | None) -> None:
         if token != _COMPOSITED:

@@ -289,7 +289,7 @@ def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
     """One descriptor of queues of one network."""
     surfaces = queues[0]._network.export()
     pages: list[int] = []
-    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: [each.close() for each in surfaces]):
+    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(SurfaceDescriptor.close, surfaces))):
         for queue in queues:
             pages.append(queue._duplicate_page())
     return QueueDescriptor._made(pages, surfaces)
