@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.core import submissions
 from vkshare.errors import AcquireTimeout
 from vkshare.util import arguments
+from vkshare.util.closing import on_error
 from vkshare.util.event_queue import EventQueue
 
 if TYPE_CHECKING:
@@ -82,11 +83,8 @@ class LoopEventQueue:
         token = next(self._tokens)
         event = self._outstanding[token] = _Event(key, weakref.ref(of))
         self._tokens_of[key] = token
-        try:
+        with on_error(lambda: self._forget(token)):
             notify(self._event_queue, token)
-        except BaseException:
-            self._forget(token)
-            raise
         return event
 
     def _forget(self, token: int) -> _Event:

@@ -60,16 +60,11 @@ def pipe(
     b'first'
     """
     root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
-    there: SurfaceQueue | None = None
-    try:
+    with on_error(root.close):
         there = root._clone(metadata_size, False, EARLY)
-        sender = Sender(there, root, device)
-        return sender, export_all([there, root])
-    except BaseException:
-        if there is not None:
-            there.close()
-        root.close()
-        raise
+        with on_error(there.close):
+            sender = Sender(there, root, device)
+            return sender, export_all([there, root])
 
 
 def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: float | None = None) -> Receiver:

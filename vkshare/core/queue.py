@@ -8,6 +8,7 @@ that it has dequeued into any queue of the network.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Iterable
@@ -299,25 +300,19 @@ def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
     """The queues of a descriptor, the device's handles of their surfaces open."""
     pages = list(descriptor._open_pages())
     queues: list[SurfaceQueue] = []
-    offered: list[SurfaceDescriptor] = []
-    try:
+    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(SurfaceQueue.close, queues))):
         while pages:
             queues.append(SurfaceQueue._on(device, pages.pop(0)))
         network = queues[0]._network
         if any(queue._network is not network for queue in queues):
             raise DescriptorError("descriptor: its queues are not over the same surfaces")
-        offered = descriptor._open_surfaces()
-        if len(offered) != queues[0].count:
-            raise DescriptorError(f"descriptor: {len(offered)} surfaces, and the queue's page says {queues[0].count}")
-        network.handles(device, offered)
-    except BaseException:
-        for queue in queues:
-            queue.close()
-        fd_ops.close_all(pages)
-        raise
-    finally:
-        for one in offered:
-            one.close()
+        with contextlib.ExitStack() as opened:
+            offered = [opened.enter_context(each) for each in descriptor._open_surfaces()]
+            if len(offered) != queues[0].count:
+                raise DescriptorError(
+                    f"descriptor: {len(offered)} surfaces, and the queue's page says {queues[0].count}"
+                )
+            network.handles(device, offered)
     return queues
 
 

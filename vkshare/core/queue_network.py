@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from vkshare.core.device import Device
 from vkshare.core.queue_ends import Producer
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.ipc.descriptors import SurfaceDescriptor, all_or_none
-from vkshare.util.closing import common_deadline
+from vkshare.util.closing import common_deadline, on_error
 
 if TYPE_CHECKING:
     from vkshare.core.queue import SurfaceQueue
-    from vkshare.core.surface import Surface
 
 
 class Network:
@@ -92,14 +92,10 @@ class Network:
 
     def _open(self, device: Device, descriptors: Iterable[SurfaceDescriptor]) -> tuple[Surface, ...]:
         opened: list[Surface] = []
-        try:
+        with on_error(lambda: list(map(Surface._end, opened))):
             for descriptor in descriptors:
                 opened.append(device.open_surface(descriptor))
             return self.add(device, opened)
-        except BaseException:
-            for surface in opened:
-                surface._end()
-            raise
 
     def add(self, device: Device, surfaces: list[Surface]) -> tuple[Surface, ...]:
         """Makes these the device's handles."""

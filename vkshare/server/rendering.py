@@ -242,11 +242,8 @@ def wait(executor: Executor, request: Request) -> Answer | Later:
         executor.wait_graph.end_wait(executor.client)
         return [RequestResult(request, Answer() if error is None else error)]
 
-    try:
-        executor.ask(lambda event_queue, token: served.fence._notify(body.value, event_queue, token), then)
-    except BaseException:
-        executor.wait_graph.end_wait(executor.client)
-        raise
+    with on_error(lambda: executor.wait_graph.end_wait(executor.client)):
+        executor.ask(partial(served.fence._notify, body.value), then)
     return LATER
 
 
