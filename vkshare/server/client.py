@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
-from vkshare.errors import RemoteLostError, VkshareError
+from vkshare.errors import VkshareError
 from vkshare.ipc.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
 from vkshare.server.channel import Channel
@@ -391,11 +391,8 @@ class Client(Scoped):
         RemoteLostError
             It is malformed; the connection is closed then.
         """
-        try:
+        with on_error(lambda: fd_ops.close_all(fds)):
             return self._channel.decoded(kind, data)
-        except RemoteLostError:
-            fd_ops.close_all(fds)
-            raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
         """Sends a request that has no reply.
@@ -459,10 +456,8 @@ class Client(Scoped):
         with self._lock:
             # the modules that a request needs may be gone by then
             if not self.is_closed and not sys.is_finalizing():
-                try:
+                with contextlib.suppress(Exception):  # it is gone already
                     self.ping(_FLUSH)
-                except Exception:
-                    pass  # it is gone already
             self._channel.close()
             for thing in list(self._handles.values()):
                 thing.close()

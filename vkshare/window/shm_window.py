@@ -367,11 +367,10 @@ class ShmWindow(WatchedWindow):
     def close(self) -> None:
         """Disconnects, and closes all segments. Gives the server a second to read what was shown. May be repeated."""
         self._refuse_in_forked_child()
-        try:
+        # stopped or gone, or another thread was first
+        with contextlib.suppress(TimeoutError, SurfaceLostError, ClosedError, IndexError):
             while not self._closed and self._pending and self._loss is None:
                 self.wait(self._pending[-1], _CLOSE_TIMEOUT)
-        except (TimeoutError, SurfaceLostError, ClosedError, IndexError):
-            pass  # stopped or gone, or another thread was first
         with self._lock:
             self._closed = True
             for segment in list(self._segments):

@@ -119,12 +119,7 @@ class CUDAFence(Opened):
         value = self._fence._external_wait(value, timeout)
         if not value:
             return
-        try:
-            self._give_wait(timeline, value, number)
-        except VkshareError as error:
-            if is_fatal(error):
-                self._lose()
-            raise
+        self._wait_or_lose(timeline, value, number)
         self._waits += 1
 
     def signal(self, value: int, stream: Any = None) -> None:
@@ -184,13 +179,17 @@ class CUDAFence(Opened):
         """The stream, which can be given waits and signals, and the timeline."""
         number, timeline = streams.handle(stream), self._open_timeline()
         self._fence.device._check()  # in a forked child, before CUDA is asked
+        self._wait_or_lose(timeline, 0, number)
+        return number, timeline
+
+    def _wait_or_lose(self, timeline: CudaTimeline, value: int, stream: int) -> None:
+        """The stream waits for the value (0: it is only checked). Pending values fail if CUDA is at an end."""
         try:
-            self._give_wait(timeline, 0, number)
+            self._give_wait(timeline, value, stream)
         except VkshareError as error:
             if is_fatal(error):
                 self._lose()
             raise
-        return number, timeline
 
     def _promise(self, value: int) -> int:
         """Return the value for which the stream must wait first, or 0."""
