@@ -212,6 +212,9 @@ class PipeSource(FrameSource):
         self._in._notify(event_queue, token)
         return True
 
+    def release_to_client(self) -> None:
+        pass
+
     def close(self) -> None:
         shown = [self.picture] if self.picture is not None else []
         self.picture = None
