@@ -29,7 +29,7 @@ from vkshare.server.work_ring import WorkRing
 from vkshare.util import pages
 from vkshare.util.event_queue import EventQueue
 from vkshare.util.library_calls import LibraryObject, cell_capsule, ffi, lib, make, pointer
-from vkshare.vsync.bridge_end import BridgeEnd
+from vkshare.vsync.descriptor import BridgeEnd
 from vkshare.vsync.display_core import DisplayCore
 
 # Python's own entries of a class that make no call into it, or that make another class.

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from support.display_fixtures import SOON
-from vkshare.vsync.sources.base import VsyncSource
-from vkshare.vsync.sources.run import Blank, Run
+from vkshare.vsync.sources.base import Blank, Run, VsyncSource
 
 
 class SimulatedSource(VsyncSource):

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from support.display_servers import wait_for
-from vkshare.vsync.sources.base import VsyncSource
-from vkshare.vsync.sources.run import Blank, Run
+from vkshare.vsync.sources.base import Blank, Run, VsyncSource
 
 
 class StubSource(VsyncSource):

@@ -9,7 +9,6 @@ previous frame stays.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import threading
 import time
@@ -157,7 +156,7 @@ class Compositor(FlagClosing):
     def statistics(self) -> CompositorStatistics:
         """Returns a snapshot of the counters."""
         with self._lock:
-            counts: dict[str, Any] = dataclasses.asdict(self._loop.counts)
+            counts: dict[str, Any] = dict(self._loop.counts)
             for name in ("shown", "superseded", "lost"):
                 counts[name] += sum(getattr(window, f"_{name}") for window in self._windows.values())
             counts["longest"] *= 1e-9
@@ -433,10 +432,8 @@ class Compositor(FlagClosing):
         del self._by_number[window.number]
         self._scene.remove(window._placement)
         self._pointer.forget(window)
-        counts = self._loop.counts
-        counts.shown += window._shown
-        counts.superseded += window._superseded
-        counts.lost += window._lost
+        for name in ("shown", "superseded", "lost"):
+            self._loop.counts[name] += getattr(window, f"_{name}")
         self._wake()
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from vkshare.compositor import messages as m
 from vkshare.compositor.frame_sources import STAMP_SIZE, Descriptor
 from vkshare.compositor.remote_window import RemoteWindow
 from vkshare.core.adapter import adapters
+from vkshare.core.device import Device
 from vkshare.core.opening import open as open_device
 from vkshare.core.pipe import Sender, pipe
 from vkshare.core.surface import Surface
@@ -28,9 +29,6 @@ from vkshare.util.closing import Closing, on_error
 from vkshare.util.forks import OwnLock
 from vkshare.vsync import VsyncDescriptor
 from vkshare.window.events import Event
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
 
 _Look = tuple[str, tuple[float, float], float, bool, bool]  # these fields of messages.Open
 

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from vkshare.core.device import Device
+from vkshare.core.pending_acquire import PendingAcquire
 from vkshare.core.pipe import Receiver, open_receiver
+from vkshare.core.surface import Surface
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -29,12 +32,7 @@ from vkshare.errors import (
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util.closing import on_error
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
-    from vkshare.core.pending_acquire import PendingAcquire
-    from vkshare.core.surface import Surface
-    from vkshare.util.event_queue import EventQueue
+from vkshare.util.event_queue import EventQueue
 
 Descriptor = QueueDescriptor | SurfaceDescriptor
 
@@ -135,7 +133,6 @@ class PipeSource(FrameSource):
         self._in, self._back = self._receiver._in, self._receiver._back
         self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
         self._waited = 0  # frames of these that were here at the previous latch()
-        self.has_unfinished_frame = False
         with on_error(self.close):
             _check_usage(self._in.surfaces[0], "sample")
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from vkshare.compositor.statistics import Counts
 from vkshare.core import submissions
 from vkshare.errors import ClosedError, DeviceLostError, SurfaceLostError, VkshareError
 from vkshare.util import trace
@@ -47,7 +46,9 @@ class Loop:
         self._observer = observer
         self._background = background
         self.scheduler = CompositorScheduler()
-        self.counts = Counts()
+        # of CompositorStatistics, without those of open windows; written by the compositor's thread
+        names = ("ticks", "missed", "composites", "skipped", "shown", "superseded", "lost", "wakeups", "longest")
+        self.counts = dict.fromkeys(names, 0) | {"devices": 1}
         self.error: BaseException | None = None
         self.needs_composite = threading.Event()  # the screen should change
         self.has_input = threading.Event()
@@ -80,7 +81,7 @@ class Loop:
         try:
             while not self.stopping.is_set():
                 self._poll.poll(self._poll_timeout())
-                self.counts.wakeups += 1
+                self.counts["wakeups"] += 1
                 try:
                     self._turn()
                 except DeviceLostError:
@@ -129,11 +130,10 @@ class Loop:
     def _capture(self, pending: Future[Any]) -> None:
         try:
             pending.set_result(self._output.swapchain.capture())
-        except DeviceLostError as error:
-            pending.set_exception(error)
-            raise
         except VkshareError as error:
             pending.set_exception(error)
+            if isinstance(error, DeviceLostError):
+                raise
 
     def _on_event(self, token: int, error: BaseException | None) -> None:
         if token != _COMPOSITED:
@@ -143,7 +143,7 @@ class Loop:
                     window._is_watched = False
                     self.needs_composite.set()
             return
-        self.counts.longest = max(self.counts.longest, time.monotonic_ns() - self._composited_at)
+        self.counts["longest"] = max(self.counts["longest"], time.monotonic_ns() - self._composited_at)
         self.scheduler.finished()
         if error is not None:
             raise error
@@ -151,8 +151,8 @@ class Loop:
     def _tick(self, tick: Tick) -> None:
         missed = 0 if self._just_attended else tick.missed
         self._just_attended = False
-        self.counts.ticks += 1
-        self.counts.missed += missed
+        self.counts["ticks"] += 1
+        self.counts["missed"] += missed
         self._skipped += missed
         if not self.scheduler.is_compositing and self._latch_windows(tick):
             self.scheduler.request()
@@ -166,7 +166,7 @@ class Loop:
             decision = self.scheduler.input_handled(time.monotonic_ns(), is_idle=self._compositor._inputs.is_idle)
         if decision.skipped is Skip.BUSY:
             self._skipped += 1
-            self.counts.skipped += 1
+            self.counts["skipped"] += 1
         if decision.action is Action.COMPOSITE:
             self._composite(tick)
         self._observe(decision)
@@ -233,7 +233,7 @@ class Loop:
             self.scheduler.finished()
             self.scheduler.request()
             self._skipped += 1
-            self.counts.skipped += 1
+            self.counts["skipped"] += 1
             return
         try:
             with self._compositor._lock:
@@ -242,7 +242,7 @@ class Loop:
         finally:
             frame.close()  # no effect if it was presented
         self._skipped = 0
-        self.counts.composites += 1
+        self.counts["composites"] += 1
         trace.span_since("composite", began, tick.id, count)
 
     def _draw(self, frame: Any, time_ns: int) -> int:
@@ -304,7 +304,7 @@ class Loop:
         with self._compositor._lock:
             self._output.device, self._output.swapchain = opened
         self._event_queue.drain()
-        self.counts.devices += 1
+        self.counts["devices"] += 1
         if self.scheduler.is_compositing:
             self.scheduler.finished()
         for window in self._compositor.windows:

@@ -57,12 +57,9 @@ class Pointer:
         if event.event_type in _KEYS:
             self._send(self._focus, event, 0, 0)
         elif event.event_type in _POSITIONED:
-            scale = self._scale()
+            # the target's pixels per logical pixel
+            scale = float(getattr(self._compositor._output.target, "scale", (1.0, 1.0))[0]) or 1.0
             self._handle_positioned(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
-
-    def _scale(self) -> float:
-        """Returns the target's pixels per logical pixel."""
-        return float(getattr(self._compositor._output.target, "scale", (1.0, 1.0))[0]) or 1.0
 
     def _handle_positioned(self, event: Event) -> None:
         if event.event_type == "pointer_down":

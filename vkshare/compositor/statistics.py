@@ -1,4 +1,4 @@
-"""A compositor's counters, and the snapshot of them that programs get."""
+"""The snapshot of a compositor's counters."""
 
 from __future__ import annotations
 
@@ -21,19 +21,3 @@ class CompositorStatistics:
     devices: int  # opened; more than 1 after a device loss
     latest: float  # seconds: the longest from a tick's vsync time to the start of its composite
     longest: float  # seconds: the longest from there to the completion of its GPU work
-
-
-@dataclass(slots=True)
-class Counts:
-    """The counters of a compositor, without those of its open windows. They are written by its thread."""
-
-    ticks: int = 0
-    missed: int = 0
-    composites: int = 0
-    skipped: int = 0
-    shown: int = 0
-    superseded: int = 0
-    lost: int = 0
-    wakeups: int = 0
-    devices: int = 1
-    longest: int = 0

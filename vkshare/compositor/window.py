@@ -146,9 +146,7 @@ class ClientWindow:
         with self._compositor._lock:
             source = self._source
             is_late = source is not None and source.has_unfinished_frame
-            return WindowStatistics(
-                self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end
-            )  # fmt: skip
+            return WindowStatistics(self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end)
 
     # ---- for its owner --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from vkshare.compositor.compositor import Compositor
 from vkshare.compositor.service import Service
@@ -21,10 +21,8 @@ from vkshare.present.targets import Headless
 from vkshare.server.server import RenderServer
 from vkshare.util.closing import Closing
 from vkshare.vsync import Display, choose
+from vkshare.window.events import Event
 from vkshare.window.window import Window
-
-if TYPE_CHECKING:
-    from vkshare.window.events import Event
 
 _HEADLESS_RATE = 60  # Hz
 # seconds between two looks for signals, in a window, whose window system would not be woken by one

@@ -12,8 +12,6 @@ from vkshare.util import arguments
 if TYPE_CHECKING:
     from vkshare.core.surface import Surface
 
-_LARGEST_KEY = 2**64 - 1
-
 
 def give_back(surface: Surface, key: int) -> None:
     """Releases a surface during an exception. Errors of the release are suppressed: e.g. the body has closed it."""
@@ -27,8 +25,7 @@ class Access:
     __slots__ = ("_keys", "_surface", "_timeout", "_view", "_writable")
 
     def __init__(self, surface: Surface, acquire: int, release: int, timeout: float | None, writable: bool) -> None:
-        acquire = arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        self._keys = acquire, arguments.integer("release", release, 0, _LARGEST_KEY)
+        self._keys = arguments.keys(acquire, release)
         self._surface = surface
         self._timeout = arguments.timeout(timeout)
         self._writable = writable

@@ -98,8 +98,7 @@ def choose(adapter: Any = None, backend: str = "auto", *, validation: bool = Fal
     if adapter is None and os.environ.get("VKSHARE_ADAPTER"):
         adapter, source = os.environ["VKSHARE_ADAPTER"], "VKSHARE_ADAPTER"
     if adapter is not None:
-        wanted = _wish(source, adapter)
-        return _match(source, wanted, adapters(backend))
+        return _match(source, _wish(source, adapter), adapters(backend))
     found = adapters(backend)
     if not found:
         raise UnsupportedError(f"backend={backend!r}", _why_none(), "open with backend='cpu', or run vkshare doctor")

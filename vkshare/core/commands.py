@@ -35,6 +35,7 @@ class CommandList(_native.Recording, Scoped):
         another device; ClosedError for a closed one; InvalidCallError for a surface that was created without the usage.
     """
 
+    _unpicklable = "record it in the other process, on surfaces opened from export()"
     # ---- what can be recorded -------------------------------------------------------------------------------------
 
     def clear(self, target: Surface | View, colour: Sequence[float]) -> Self:
@@ -205,8 +206,7 @@ class CommandList(_native.Recording, Scoped):
         self._close()
 
     def __len__(self) -> int:
-        length: int = lib.vks_recording_length(pointer("vks_recording *", self))
-        return length
+        return int(lib.vks_recording_length(pointer("vks_recording *", self)))
 
     def __bool__(self) -> bool:
         return True  # an empty list is still a list to submit
@@ -214,11 +214,6 @@ class CommandList(_native.Recording, Scoped):
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"
         return f"<vkshare.CommandList {state}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a CommandList cannot be pickled: record it in the other process, on surfaces opened from export()"
-        )
 
     if TYPE_CHECKING:
 

@@ -106,7 +106,7 @@ class DeletionQueue:
         All submitted work must have completed.
         """
         with self._lock:
-            self._entries = [(thing, _always, memory) for thing, _, memory in self._entries]
+            self._entries = [(thing, lambda: True, memory) for thing, _, memory in self._entries]
             self._on_empty = then
         self.reap()
         self._call_if_empty()
@@ -117,10 +117,6 @@ class DeletionQueue:
                 return
             then, self._on_empty = self._on_empty, None
         then()
-
-
-def _always() -> bool:
-    return True
 
 
 def _holds(is_done: Callable[[], bool]) -> bool:

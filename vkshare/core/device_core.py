@@ -51,11 +51,6 @@ class DeviceCore(_native.Device):
         return bool(lib.vks_device_state(self._core) == lib.VKS_DEVICE_LOST)
 
     @property
-    def _submitted(self) -> int:
-        """The serial of the last batch that the driver was given."""
-        return int(lib.vks_device_submitted(self._core))
-
-    @property
     def _completed(self) -> int:
         """The serial of the last batch that has run."""
         return int(lib.vks_device_completed(self._core))

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
 from vkshare import _native
 from vkshare.backends.base import Backend
@@ -29,6 +29,8 @@ _log = logging.getLogger("vkshare.device")
 
 class DeviceLifetime(DeviceCore, Scoped):
     """The part of Device that owns its backend and ends with it. See :meth:`close`."""
+
+    _unpicklable = "open() one in the other process, and send surface.export() or fence.export()"
 
     def __init__(self, backend: Backend, *, name: str = "", held_limit: int = 0, raster_threads: int = 0) -> None:
         self._backend = backend
@@ -110,11 +112,6 @@ class DeviceLifetime(DeviceCore, Scoped):
         adapter, name = self._backend.adapter, f" {self.name!r}" if self.name else ""
         state = " closed" if self.is_closed else " lost" if self.is_lost else ""
         return f"<vkshare.Device{name} on {adapter.name!r} ({adapter.backend}){state}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a Device cannot be pickled: open() one in the other process, and send surface.export() or fence.export()"
-        )
 
     @classmethod
     def _start(cls, backend: Backend, name: str, **options: int) -> Self:

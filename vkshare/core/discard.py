@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkshare import _native
 from vkshare.core.commands import CommandList
+from vkshare.core.surface import Surface
 from vkshare.errors import NotOwnerError
 from vkshare.util.library_calls import check, ffi, lib, pointer
-
-if TYPE_CHECKING:
-    from vkshare.core.surface import Surface
 
 
 def without_unowned(commands: Any) -> Any:
@@ -24,7 +22,7 @@ def without_unowned(commands: Any) -> Any:
     if not isinstance(commands, CommandList):
         raise NotOwnerError("this handle does not own the surface that the copy is for")
     variant, uses = commands.device.record(), tuple(commands._surfaces)
-    keep = [not _is_discarded(each) for each in uses]
+    keep = [each._may_submit or not each.discards for each in uses]
     sources = [each if kept else _zeros(each) for each, kept in zip(uses, keep, strict=True)]
     operands = [(pointer("vks_surface *", each), each._open_image().drawable._pointer) for each in sources]
     recording = pointer("vks_recording *", variant)
@@ -35,10 +33,6 @@ def without_unowned(commands: Any) -> Any:
     known = {operand[0]: each for operand, each in zip(operands, sources, strict=True)}
     variant._surfaces.extend(known[used[i].surface] for i in range(n_uses[0]))
     return variant
-
-
-def _is_discarded(surface: Surface) -> bool:
-    return surface.discards and not surface._may_submit
 
 
 def _zeros(surface: Surface) -> Surface:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.core import submissions
 from vkshare.errors import AcquireTimeout
 from vkshare.util import arguments
+from vkshare.util.closing import on_error
 from vkshare.util.event_queue import EventQueue
 
 if TYPE_CHECKING:
@@ -82,11 +83,8 @@ class LoopEventQueue:
         token = next(self._tokens)
         event = self._outstanding[token] = _Event(key, weakref.ref(of))
         self._tokens_of[key] = token
-        try:
+        with on_error(lambda: self._forget(token)):
             notify(self._event_queue, token)
-        except BaseException:
-            self._forget(token)
-            raise
         return event
 
     def _forget(self, token: int) -> _Event:
@@ -125,11 +123,8 @@ def event_queue_of(device: Device) -> LoopEventQueue:
 
 async def wait_fence(fence: Fence, value: int) -> None:
     """Fence.wait_async()."""
-    if fence.is_done(value):
-        return
-    await event_queue_of(fence.device).wait(
-        fence, value, lambda event_queue, token: fence._notify(value, event_queue, token)
-    )
+    if not fence.is_done(value):
+        await event_queue_of(fence.device).wait(fence, value, partial(fence._notify, value))
 
 
 async def wait_submission(submission: Submission) -> None:

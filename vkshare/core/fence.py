@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from vkshare.core import event_loop
 from vkshare.core.closable import Closable
@@ -29,6 +29,8 @@ class Fence(Closable, FenceCore):
     completed once all submitted work has run. ``signal``, ``wait`` and ``is_done`` come from the C
     core. Rules X1 to X24 (docs/spec/fence.md).
     """
+
+    _unpicklable = "send fence.export(), and device.open_fence() it on the other side"
 
     async def wait_async(self, value: int) -> None:
         """Waits for the value in asyncio; any number of waits share one file descriptor for each device and loop.
@@ -65,9 +67,6 @@ class Fence(Closable, FenceCore):
             return "<vkshare.Fence closed>"
         kind = "follower, " if self.is_follower else ""
         return f"<vkshare.Fence {kind}value {self.value}, queued {self.queued_value}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Fence cannot be pickled: send fence.export(), and device.open_fence() it on the other side")
 
     # From the C core.
     if TYPE_CHECKING:

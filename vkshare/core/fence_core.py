@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from vkshare import _native
 from vkshare.util.event_queue import EventQueue, pointer_of
@@ -20,9 +21,6 @@ from vkshare.util.library_calls import (
     u64,
     wait,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HIGHEST = 2**64 - 2  # VKS_MAX_FENCE_VALUE
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
+    from vkshare.core.surface import Surface
     from vkshare.core.view import View
 
 DL_CPU = (1, 0)  # kDLCPU, device 0
@@ -44,6 +45,7 @@ SKIA_TYPES = {
     "rgba32float": "kRGBA_F32_ColorType",
 }
 _LIBRARIES = {"pillow": ("Pillow", PILLOW_MODES), "cairo": ("cairo", CAIRO_FORMATS), "skia": ("Skia", SKIA_TYPES)}
+_PACKAGES = {"pillow": "PIL.Image", "cairo": "cairocffi", "skia": "skia"}
 _CAIRO_STRIDE = 4  # bytes: CAIRO_STRIDE_ALIGNMENT of cairoint.h
 
 
@@ -108,11 +110,9 @@ def pillow(view: View) -> Image:
     UnsupportedError, InvalidCallError
         As View.pillow().
     """
-    mode, memory = _target(view, "pillow")
-    pil = _package("PIL.Image", "pillow", "view.pillow()")
-    surface = view.surface
+    package, surface, mode, memory = _target(view, "pillow")
     size = surface.width, surface.height
-    image: Image = pil.frombuffer(mode, size, memory, "raw", mode, surface.stride, 1)
+    image: Image = package.frombuffer(mode, size, memory, "raw", mode, surface.stride, 1)
     image.readonly = 0  # Pillow copies what it takes for read-only before it draws
     view._at_end(image.close)
     return image
@@ -126,9 +126,7 @@ def cairo(view: View) -> Any:
     UnsupportedError, InvalidCallError
         As View.cairo().
     """
-    name, memory = _target(view, "cairo")
-    package = _package("cairocffi", "cairo", "view.cairo()")
-    surface = view.surface
+    package, surface, name, memory = _target(view, "cairo")
     if surface.stride % _CAIRO_STRIDE:
         raise UnsupportedError(
             f"view.cairo() of rows {surface.stride} bytes apart",
@@ -150,9 +148,7 @@ def skia(view: View) -> Any:
     UnsupportedError, InvalidCallError
         As View.skia().
     """
-    name, memory = _target(view, "skia")
-    package = _package("skia", "skia", "view.skia()")
-    surface = view.surface
+    package, surface, name, memory = _target(view, "skia")
     # Types without an alpha channel are opaque to Skia.
     has_alpha = surface.spec.format.channels == 4 or surface.format == "rgb10a2unorm"
     alpha = package.AlphaType.kPremul_AlphaType if has_alpha else package.AlphaType.kOpaque_AlphaType
@@ -189,8 +185,12 @@ def _let_go(memory: Any) -> None:
     """The object that kept the memory alive was collected."""
 
 
-def _target(view: View, library: str) -> tuple[str, np.ndarray[Any, Any]]:
-    """Return the library's name of the pixel format, and all rows as bytes, with padding. Waits for submitted work."""
+def _target(view: View, library: str) -> tuple[ModuleType, Surface, str, np.ndarray[Any, Any]]:
+    """Return what a library draws with and into. Waits for submitted work.
+
+    The library's package, the surface, the library's name of the pixel format, and all rows as
+    bytes, with padding.
+    """
     surface = view.surface
     name, formats = _LIBRARIES[library]
     what = f"view.{library}() of {surface.format}"
@@ -211,7 +211,8 @@ def _target(view: View, library: str) -> tuple[str, np.ndarray[Any, Any]]:
             what, f"{name} takes it for {size} bytes, and its last row is not padded", "use view.array"
         )
     # The array without its shape; it keeps the memory alive.
-    return formats[surface.format], np.lib.stride_tricks.as_strided(array.view(np.uint8), shape=(size,), strides=(1,))
+    memory = np.lib.stride_tricks.as_strided(array.view(np.uint8), shape=(size,), strides=(1,))
+    return _package(library), surface, formats[surface.format], memory
 
 
 def _hint(library: str, format: str) -> str:
@@ -224,10 +225,11 @@ def _either(words: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def _package(name: str, extra: str, what: str) -> ModuleType:
+def _package(library: str) -> ModuleType:
+    name, what = _PACKAGES[library], f"view.{library}()"
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise UnsupportedError(what, f"{error.name} is not installed", f"pip install vkshare[{extra}]") from error
+        raise UnsupportedError(what, f"{error.name} is not installed", f"pip install vkshare[{library}]") from error
     except (ImportError, OSError) as error:  # the package is there, and a shared library of the system's is not
         raise UnsupportedError(what, f"{name} does not load: {error}", "install what it needs of the system") from error

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vkshare.backends.base import Backend
 from vkshare.core import adapter as _adapter
 from vkshare.core.device import Device
 from vkshare.util import arguments, trace
-
-if TYPE_CHECKING:
-    from vkshare.backends.base import Backend
 
 __all__ = ["open"]
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from vkshare.core.closable import Closable
-from vkshare.core.queue import EARLY, FULL, SurfaceQueue
-from vkshare.core.queue import export_all as _export_all
-from vkshare.core.queue import open_all as _open_all
+from vkshare.core.device import Device
+from vkshare.core.queue import EARLY, FULL, SurfaceQueue, export_all, open_all
 from vkshare.core.queue_ends import Consumer, Producer, QueueFrame, QueueStatistics, recovering
+from vkshare.core.surface import Surface
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
+from vkshare.formats import Format
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
 from vkshare.util.deadline import Deadline
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
-    from vkshare.core.surface import Surface
-    from vkshare.formats import Format
 
 _SLICE = 0.01  # seconds
 
@@ -65,16 +60,11 @@ def pipe(
     b'first'
     """
     root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
-    there: SurfaceQueue | None = None
-    try:
+    with on_error(root.close):
         there = root._clone(metadata_size, False, EARLY)
-        sender = Sender(there, root, device)
-        return sender, _export_all([there, root])
-    except BaseException:
-        if there is not None:
-            there.close()
-        root.close()
-        raise
+        with on_error(there.close):
+            sender = Sender(there, root, device)
+            return sender, export_all([there, root])
 
 
 def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: float | None = None) -> Receiver:
@@ -109,7 +99,7 @@ def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: flo
     arguments.instance("descriptor", descriptor, QueueDescriptor)
     if descriptor.queue_count != 2:
         raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
-    there, back = _open_all(device, descriptor)
+    there, back = open_all(device, descriptor)
     with on_error(back.close), on_error(there.close):
         return Receiver(there, back, device, _patience)
 

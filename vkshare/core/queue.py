@@ -8,26 +8,25 @@ that it has dequeued into any queue of the network.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from vkshare.core.closable import Closable
 from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.queue_ends import Consumer, Producer, QueueStatistics
 from vkshare.core.queue_network import Network
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, DescriptorError
+from vkshare.formats import Format
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments, fd_ops, pages
 from vkshare.util.closing import on_error
 from vkshare.util.forks import OwnLock
 from vkshare.util.library_calls import lib
-
-if TYPE_CHECKING:
-    from vkshare.core.surface import Surface
-    from vkshare.formats import Format
 
 _End = TypeVar("_End", "Producer", "Consumer")
 
@@ -63,6 +62,8 @@ class SurfaceQueue(Closable):
     UnsupportedError
         The adapter cannot make such a surface.
     """
+
+    _unpicklable = "send queue.export(), and call SurfaceQueue.open(device, descriptor) on the other side"
 
     def __init__(
         self,
@@ -284,25 +285,14 @@ class SurfaceQueue(Closable):
         state = ", closed" if self.is_closed else ""
         return f"<vkshare.SurfaceQueue of {self._count} surfaces, metadata up to {self._size} bytes{state}>"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a SurfaceQueue cannot be pickled: send queue.export(), and call SurfaceQueue.open(device, descriptor) on "
-            "the other side"
-        )
-
 
 def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
     """One descriptor of queues of one network."""
     surfaces = queues[0]._network.export()
     pages: list[int] = []
-    try:
+    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(SurfaceDescriptor.close, surfaces))):
         for queue in queues:
             pages.append(queue._duplicate_page())
-    except BaseException:
-        fd_ops.close_all(pages)
-        for surface in surfaces:
-            surface.close()
-        raise
     return QueueDescriptor._made(pages, surfaces)
 
 
@@ -310,25 +300,19 @@ def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
     """The queues of a descriptor, the device's handles of their surfaces open."""
     pages = list(descriptor._open_pages())
     queues: list[SurfaceQueue] = []
-    offered: list[SurfaceDescriptor] = []
-    try:
+    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(SurfaceQueue.close, queues))):
         while pages:
             queues.append(SurfaceQueue._on(device, pages.pop(0)))
         network = queues[0]._network
         if any(queue._network is not network for queue in queues):
             raise DescriptorError("descriptor: its queues are not over the same surfaces")
-        offered = descriptor._open_surfaces()
-        if len(offered) != queues[0].count:
-            raise DescriptorError(f"descriptor: {len(offered)} surfaces, and the queue's page says {queues[0].count}")
-        network.handles(device, offered)
-    except BaseException:
-        for queue in queues:
-            queue.close()
-        fd_ops.close_all(pages)
-        raise
-    finally:
-        for one in offered:
-            one.close()
+        with contextlib.ExitStack() as opened:
+            offered = [opened.enter_context(each) for each in descriptor._open_surfaces()]
+            if len(offered) != queues[0].count:
+                raise DescriptorError(
+                    f"descriptor: {len(offered)} surfaces, and the queue's page says {queues[0].count}"
+                )
+            network.handles(device, offered)
     return queues
 
 

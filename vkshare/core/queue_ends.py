@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vkshare import _native
 from vkshare.core import event_loop
@@ -39,6 +39,7 @@ class _QueueEnd(Closable):
 
     queue: SurfaceQueue
     _end: ClassVar[int]
+    _unpicklable = "send queue.export(), and open its end over there"
 
     if TYPE_CHECKING:
 
@@ -112,9 +113,6 @@ class _QueueEnd(Closable):
         reported = self.statistics()
         waiting = reported.committed - reported.dequeued
         return f"<vkshare.{type(self).__name__} of {len(self.surfaces)} surfaces, {waiting} to be dequeued>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled: send queue.export(), and open its end over there")
 
 
 def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iterator[Surface]:

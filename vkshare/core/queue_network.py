@@ -7,18 +7,18 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vkshare.core.device import Device
 from vkshare.core.queue_ends import Producer
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.ipc.descriptors import SurfaceDescriptor, all_or_none
-from vkshare.util.closing import common_deadline
+from vkshare.util.closing import common_deadline, on_error
 
 if TYPE_CHECKING:
     from vkshare.core.queue import SurfaceQueue
-    from vkshare.core.surface import Surface
 
 
 class Network:
@@ -86,20 +86,16 @@ class Network:
             if known is not None:
                 return known
             if offered is None:
-                with self._exported() as descriptors:
-                    return self._open(device, descriptors)
+                with contextlib.ExitStack() as exported:
+                    return self._open(device, [exported.enter_context(each) for each in self.export()])
             return self._open(device, offered)
 
     def _open(self, device: Device, descriptors: Iterable[SurfaceDescriptor]) -> tuple[Surface, ...]:
         opened: list[Surface] = []
-        try:
+        with on_error(lambda: list(map(Surface._end, opened))):
             for descriptor in descriptors:
                 opened.append(device.open_surface(descriptor))
             return self.add(device, opened)
-        except BaseException:
-            for surface in opened:
-                surface._end()
-            raise
 
     def add(self, device: Device, surfaces: list[Surface]) -> tuple[Surface, ...]:
         """Makes these the device's handles."""
@@ -108,10 +104,8 @@ class Network:
             surface._join(self.number, index)
             surface._kept_by = here
         with self.lock:
-            for gone in [
-                other for other in self._handles if other._is_unusable
-            ]:  # closing the device has closed its handles
-                del self._handles[gone]
+            for gone in [other for other in self._handles if other._is_unusable]:
+                del self._handles[gone]  # closing the device has closed its handles
             self._handles[device] = tuple(surfaces)
             return self._handles[device]
 
@@ -134,15 +128,6 @@ class Network:
                 "surface goes afterwards"
             )
         return found[0]
-
-    @contextlib.contextmanager
-    def _exported(self) -> Iterator[list[SurfaceDescriptor]]:
-        descriptors = self.export()
-        try:
-            yield descriptors
-        finally:
-            for descriptor in descriptors:
-                descriptor.close()
 
     def __repr__(self) -> str:
         return f"<vkshare surface queues' network {self.number:016x}, {len(self._queues)} queues>"

@@ -59,12 +59,8 @@ def refused(device: Device, status: int, call: tuple[Any, ...]) -> _native.Submi
 def _only_discards(commands: list[Any]) -> bool:
     """Whether there are surfaces that `commands` may not use, and unowned use of all of these is discarded (K21)."""
     lists = [each for each in commands if isinstance(each, _native.CommandList) and each._is_compiled]
-    unowned = [surface for each in lists for surface in each._surfaces if not _may_submit(surface)]
+    unowned = [surface for each in lists for surface in each._surfaces if not surface._may_submit]
     return len(lists) == len(commands) and bool(unowned) and all(map(_discards, unowned))
-
-
-def _may_submit(surface: _native.Surface) -> bool:
-    return bool(lib.vks_surface_may_submit(pointer("vks_surface *", surface)))
 
 
 def _discards(surface: _native.Surface) -> bool:
@@ -82,7 +78,7 @@ def _at_fault(device: Device, status: int, waits: Any, signals: Any, commands: l
                 "surfaces opened here by open_surface(surface.export())"
             )
         for surface in each._surfaces if each._is_compiled else ():
-            unowned = status == lib.VKS_NOT_OWNER and not (_may_submit(surface) or _discards(surface))
+            unowned = status == lib.VKS_NOT_OWNER and not (surface._may_submit or _discards(surface))
             closed = status == lib.VKS_CLOSED and lib.vks_surface_is_closed(pointer("vks_surface *", surface))
             if unowned or closed:
                 yield f"commands[{index}] uses {surface!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.core import event_loop, pixels
@@ -42,6 +42,8 @@ class Surface(Closable, SurfaceCore):
     Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership
     belongs to the handle, never to a thread (rule K19).
     """
+
+    _unpicklable = "send surface.export(), and call device.open_surface() on the other side"
 
     def __init__(
         self,
@@ -361,11 +363,6 @@ class Surface(Closable, SurfaceCore):
         spec = self._spec
         state = "closed" if self.is_closed or self.device._is_unusable else "owned" if self.is_owned else "not owned"
         return f"<vkshare.Surface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a Surface cannot be pickled: send surface.export(), and call device.open_surface() on the other side"
-        )
 
     # ---- within the package ---------------------------------------------------------------------------------------
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from vkshare import _native
 from vkshare.core import host, pixels
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError
 
 if TYPE_CHECKING:
-    import numpy as np
     from PIL.Image import Image
 
     from vkshare.core.surface import Surface
@@ -120,8 +121,6 @@ class View(_native.ArrayBuffer):
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        import numpy as np
-
         array = self.array
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:

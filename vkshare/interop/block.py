@@ -30,8 +30,7 @@ class Block(Generic[View]):
         self._view: View | None = None
 
     def _begin(self) -> View:
-        view: View = self._shared._begin()
-        return view
+        return self._shared._begin()  # type: ignore[no-any-return]
 
     def __enter__(self) -> View:
         shared = self._shared

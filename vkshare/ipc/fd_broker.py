@@ -113,18 +113,13 @@ class FdBroker:
     def offer(self, fds: Sequence[int]) -> tuple[str, bytes]:
         token = os.urandom(_TOKEN_SIZE)
         entry = _Offer(fd_ops.duplicate_all(fds), time.monotonic() + LIFETIME)
-        try:
-            with self.lock:
-                self._make_room(len(entry.fds))
-                if self.listener is None:
-                    self._open()
-                assert self.listener is not None
-                self.offers[token] = entry
-                return os.fspath(self.listener.path), token
-        except BaseException:
-            self.offers.pop(token, None)
-            fd_ops.close_all(entry.fds)
-            raise
+        with on_error(lambda: fd_ops.close_all(entry.fds)), on_error(lambda: self.offers.pop(token, None)), self.lock:
+            self._make_room(len(entry.fds))
+            if self.listener is None:
+                self._open()
+            assert self.listener is not None
+            self.offers[token] = entry
+            return os.fspath(self.listener.path), token
 
     def _open(self) -> None:
         listener = _Listener()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ class Acceptor:
         self, listener: Listener, loop: Loop, clock: Callable[[], float], admit: Callable[[socket.socket, int], bool]
     ) -> None:
         self.refused = 0
-        self.deadline: float | None = None  # when resume() is to be called
+        self.deadline = math.inf  # when resume() is to be called
         self._listener = listener
         self._loop = loop
         self._clock = clock
@@ -40,7 +41,7 @@ class Acceptor:
 
     def resume(self) -> None:
         """Accepts again after a pause: file descriptors may be free now."""
-        self.deadline = None
+        self.deadline = math.inf
         self._reserve_spare()
         self._loop.watch(self._listener.sock.fileno(), READ)
 

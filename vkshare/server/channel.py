@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -208,11 +209,9 @@ class Channel:
         """Reads what has arrived: deferred errors, events. Does not wait."""
         self._check()
         is_open = True
-        try:
+        with contextlib.suppress(BlockingIOError):
             while is_open:
                 is_open = self._read(socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            pass
         self._next_reply(None)
         if not is_open:
             raise self._disconnect_error()
@@ -305,11 +304,9 @@ class Channel:
 
     def _disconnect_error(self) -> Exception:
         """Closes the connection; returns the server's last error, if it arrived."""
-        try:
+        with contextlib.suppress(OSError, wire.ProtocolError):
             while self._splitter.read(self._sock, socket.MSG_DONTWAIT):
                 pass
-        except (OSError, wire.ProtocolError):
-            pass
         lost = [message for message in self._arrived if message.opcode == Op.LOST]
         try:
             return self._error(lost[0]) if lost else RemoteLostError("the server has closed the connection")

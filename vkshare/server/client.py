@@ -7,12 +7,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import nullcontext
+from typing import Any, TypeVar
 
-from vkshare.core.device import DEFAULT_USAGE
+from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
-from vkshare.errors import RemoteLostError, VkshareError
+from vkshare.errors import VkshareError
 from vkshare.ipc.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
 from vkshare.server.channel import Channel
@@ -22,9 +23,6 @@ from vkshare.server.socket_path import checked
 from vkshare.util import arguments, fd_ops, trace
 from vkshare.util.closing import Scoped, destructor, on_error
 from vkshare.util.forks import OwnLock
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
 # seconds to send a request that undoes another one; in addition to the caller's timeout
@@ -161,7 +159,7 @@ class Client(Scoped):
             opener = None if self._device is None else self._device.open_surface
             with self._undoing(m.Op.CLOSE_SURFACE, m.Close(number)):
                 descriptor, surface, unused = self._create(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
-                return self._keep(ServedSurface(self, number, descriptor.spec, surface, unused))
+                return self._keep(ServedSurface(self, number, descriptor.spec, surface, unused, owns=True))
 
     def open_surface(self, surface: Surface | SurfaceDescriptor) -> ServedSurface:
         """Opens a surface of this process in the server.
@@ -181,20 +179,10 @@ class Client(Scoped):
         DeviceMismatchError, DescriptorError, UnsupportedError, InvalidCallError
             As device.open_surface() in the server; or the surface is a queue's.
         """
-        if isinstance(surface, Surface):
-            with surface.export() as descriptor:
-                return self._open_surface(descriptor, surface)
-        return self._open_surface(surface, None)
-
-    def _open_surface(self, descriptor: SurfaceDescriptor, surface: Surface | None) -> ServedSurface:
-        with self._lock:
-            number = self._new_id()
-            body = m.OpenSurface(number, descriptor.to_bytes())
-            self.call(m.Op.OPEN_SURFACE, body, descriptor._unused_fds())
-            descriptor._used = True
-            served = ServedSurface(self, number, descriptor.spec, surface, None)
-            served._owns_surface = False
-            return self._keep(served)
+        own = surface if isinstance(surface, Surface) else None
+        with surface.export() if isinstance(surface, Surface) else nullcontext(surface) as descriptor, self._lock:
+            number = self._open(m.Op.OPEN_SURFACE, m.OpenSurface, descriptor)
+            return self._keep(ServedSurface(self, number, descriptor.spec, own, None, owns=False))
 
     def create_fence(self, initial: int = 0) -> ServedFence:
         """Creates a fence in the server that this client's submissions signal.
@@ -237,17 +225,17 @@ class Client(Scoped):
         DescriptorError
             The server cannot open it.
         """
-        if isinstance(fence, Fence):
-            with fence.export() as descriptor:
-                return self._open_fence(descriptor, fence)
-        return self._open_fence(fence, None)
+        own = fence if isinstance(fence, Fence) else None
+        with fence.export() if isinstance(fence, Fence) else nullcontext(fence) as descriptor, self._lock:
+            number = self._open(m.Op.OPEN_FENCE, m.OpenFence, descriptor)
+            return self._keep(ServedFence(self, number, own, None, owns=False))
 
-    def _open_fence(self, descriptor: FenceDescriptor, fence: Fence | None) -> ServedFence:
-        with self._lock:
-            number = self._new_id()
-            self.call(m.Op.OPEN_FENCE, m.OpenFence(number, descriptor.to_bytes()), descriptor._unused_fds())
-            descriptor._used = True
-            return self._keep(ServedFence(self, number, fence, None, owns=False))
+    def _open(self, opcode: m.Op, body: type[m.OpenSurface | m.OpenFence], descriptor: Descriptor) -> int:
+        """Opens a descriptor in the server; returns its id there."""
+        number = self._new_id()
+        self.call(opcode, body(number, descriptor.to_bytes()), descriptor._unused_fds())
+        descriptor._used = True
+        return number
 
     def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
@@ -403,11 +391,8 @@ class Client(Scoped):
         RemoteLostError
             It is malformed; the connection is closed then.
         """
-        try:
+        with on_error(lambda: fd_ops.close_all(fds)):
             return self._channel.decoded(kind, data)
-        except RemoteLostError:
-            fd_ops.close_all(fds)
-            raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
         """Sends a request that has no reply.
@@ -471,10 +456,8 @@ class Client(Scoped):
         with self._lock:
             # the modules that a request needs may be gone by then
             if not self.is_closed and not sys.is_finalizing():
-                try:
+                with contextlib.suppress(Exception):  # it is gone already
                     self.ping(_FLUSH)
-                except Exception:
-                    pass  # it is gone already
             self._channel.close()
             for thing in list(self._handles.values()):
                 thing.close()

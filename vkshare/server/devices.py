@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from vkshare.core.device import Device
+from vkshare.core.opening import open
 from vkshare.errors import DeviceLostError
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.server")
 
@@ -29,9 +27,6 @@ class Devices:
     """
 
     def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
-        from vkshare.core.device import Device
-        from vkshare.core.opening import open
-
         self.generation = 1
         self._factory: Factory | None = None
         if isinstance(device, Device):
@@ -66,11 +61,6 @@ class Devices:
     def current(self) -> Device | None:
         """The device; None while it is being replaced."""
         return self._device
-
-    @property
-    def is_opening(self) -> bool:
-        """Whether the next device is being opened."""
-        return self._device is None and self.can_reopen
 
     def replace_lost(self, opened: Callable[[], None]) -> int:
         """Begins to replace the current device, which is lost. Returns the generation of the next one.

@@ -23,7 +23,7 @@ from vkshare.ipc import transport
 from vkshare.server import trace_points
 from vkshare.server.deadlock_check import Identity, WaitGraph
 from vkshare.server.request_types import Answer, Request
-from vkshare.util.closing import common_deadline
+from vkshare.util.closing import common_deadline, on_error
 from vkshare.util.event_queue import EventQueue
 
 _log = logging.getLogger("vkshare.server")
@@ -112,11 +112,8 @@ class Executor:
         while serial == 0 or serial in self._pending:  # 0 is the work ring's own
             serial = next(self._serials) % _SERIALS
         self._pending[serial] = then
-        try:
+        with on_error(lambda: self._pending.pop(serial)):
             notify(self._event_queue, self.client << 32 | serial)
-        except BaseException:
-            del self._pending[serial]
-            raise
 
     def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
         """Calls the continuation of an event that has arrived. For the loop."""
@@ -163,12 +160,6 @@ class Executor:
                 self._closing.append(call)
                 return
         call()
-
-    def drop_fence(self, number: int) -> None:
-        """Closes a fence: its waiters get an error."""
-        served = self.fences.pop(number)
-        self.wait_graph.remove_fence(served.identity)
-        served.fence.close()
 
     def close(self) -> None:
         """Closes all objects, because the client or the device is gone. Idempotent; from any thread."""

@@ -5,7 +5,7 @@ Each has a handle of the client's own device if the client has one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 class ServedHandle(Scoped):
     """A surface or fence that the server has for this client."""
 
-    def __init__(self, client: Client, number: int) -> None:
+    _closing: ClassVar[m.Op]  # the request that closes it in the server
+
+    def __init__(
+        self, client: Client, number: int, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None
+    ) -> None:
+        """`own`: objects of this process that close() closes."""
         self._client = client
         self.id = number
         self.is_closed = False
+        self._own = own
 
     def _checked_id(self, client: Client) -> int:
         client._lock.check()
@@ -35,18 +41,18 @@ class ServedHandle(Scoped):
         return self.id
 
     def close(self) -> None:
-        raise NotImplementedError
+        """Closes it here and in the server: a fence's waiters get AbandonedError.
 
-    def _close_both(self, opcode: m.Op, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None) -> None:
-        """Closes the object in the server and `own`, the local objects, here. Once."""
+        Idempotent. A surface or fence that was passed to the Client stays its caller's.
+        """
         self._client._lock.check()
         if self.is_closed:
             return
         self.is_closed = True
         try:
-            self._client._closed(opcode, self)
+            self._client._closed(self._closing, self)
         finally:  # also after Ctrl-C
-            for thing in own:
+            for thing in self._own:
                 if thing is not None:
                     thing.close()
 
@@ -64,23 +70,24 @@ class ServedSurface(ServedHandle):
         For opening the surface elsewhere, if there is no `surface`; else None.
     """
 
+    _closing = m.Op.CLOSE_SURFACE
+
     def __init__(
-        self, client: Client, number: int, spec: Any, surface: Surface | None, descriptor: SurfaceDescriptor | None
+        self,
+        client: Client,
+        number: int,
+        spec: Any,
+        surface: Surface | None,
+        descriptor: SurfaceDescriptor | None,
+        *,
+        owns: bool,
     ) -> None:
-        super().__init__(client, number)
+        super().__init__(client, number, surface if owns else None, descriptor)
         self.width: int = spec.width
         self.height: int = spec.height
         self.format: str = spec.format.name
         self.surface = surface
         self.descriptor = descriptor
-        self._owns_surface = surface is not None
-
-    def close(self) -> None:
-        """Closes the surface here and in the server.
-
-        Idempotent. A surface passed to open_surface() stays its caller's.
-        """
-        self._close_both(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
 
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
@@ -90,17 +97,14 @@ class ServedSurface(ServedHandle):
 class ServedFence(ServedHandle):
     """A fence of the server's device. `fence` is the handle of the client's own device, or None; see ServedSurface."""
 
+    _closing = m.Op.CLOSE_FENCE
+
     def __init__(
         self, client: Client, number: int, fence: Fence | None, descriptor: FenceDescriptor | None, *, owns: bool
     ) -> None:
-        super().__init__(client, number)
+        super().__init__(client, number, fence if owns else None, descriptor)
         self.fence = fence
         self.descriptor = descriptor
-        self._owns_fence = owns
-
-    def close(self) -> None:
-        """Closes the fence here and in the server: its waiters get AbandonedError. Idempotent."""
-        self._close_both(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
 
     def wait(self, value: int, timeout: float | None = None) -> None:
         """Waits, in the order of this client's requests in the server, until the fence has reached the value.

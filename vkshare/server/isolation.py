@@ -79,7 +79,7 @@ class ProcessWorker:
         self._in_flight: dict[int, Request] = {}
         self._held: dict[int, Request] = {}  # replied to, but may fail late
         self._numbers = 0
-        self._has_exited = False
+        self.has_exited = False
         self._splitter = wire.Splitter()
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
         self._sock, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -99,7 +99,7 @@ class ProcessWorker:
             loop.add(self._pidfd, READ, self._on_process_exit)
             made.pop_all()
 
-    # ---- the Worker protocol ----------------------------------------------------------------------------------------
+    # ---- as of ThreadWorker -----------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
         self._numbers += 1
@@ -130,12 +130,8 @@ class ProcessWorker:
         self._held.clear()
 
     def abandon(self) -> None:
-        if not self._has_exited:
+        if not self.has_exited:
             self._child.kill()
-
-    @property
-    def has_exited(self) -> bool:
-        return self._has_exited
 
     def join(self) -> None:
         self._child.kill()
@@ -229,7 +225,7 @@ class ProcessWorker:
     def _on_process_exit(self, ready: int, no_ops: Sequence[int]) -> None:
         while self._read():
             pass  # messages that the child sent before its exit
-        self._has_exited = True
+        self.has_exited = True
         self._loop.remove(self._pidfd)
         os.close(self._pidfd)
         events = self._events

@@ -65,10 +65,6 @@ Alpha = Literal["premultiplied", "straight"]
 # ---- requests ---------------------------------------------------------------------------------------------------
 
 
-class Empty(Body):
-    """No fields."""
-
-
 class Hello(Body):
     name: Name
 
@@ -213,7 +209,7 @@ def encode(body: Body | None) -> bytes:
 
 def decode(kind: type[Body] | None, data: bytes) -> Any:
     """Decodes the body in `data`. ProtocolError: it is malformed, or out of its bounds."""
-    if kind is None or kind is Empty:
+    if kind is None:
         if data:
             raise ProtocolError(f"{len(data)} bytes came with a request that has no body")
         return None

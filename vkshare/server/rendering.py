@@ -79,8 +79,10 @@ def open_fence(executor: Executor, request: Request) -> Answer:
 
 
 def close_fence(executor: Executor, request: Request) -> None:
-    executor.fence(request.body.id)
-    executor.drop_fence(request.body.id)
+    served = executor.fence(request.body.id)
+    del executor.fences[request.body.id]
+    executor.wait_graph.remove_fence(served.identity)
+    served.fence.close()
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
@@ -240,11 +242,8 @@ def wait(executor: Executor, request: Request) -> Answer | Later:
         executor.wait_graph.end_wait(executor.client)
         return [RequestResult(request, Answer() if error is None else error)]
 
-    try:
-        executor.ask(lambda event_queue, token: served.fence._notify(body.value, event_queue, token), then)
-    except BaseException:
-        executor.wait_graph.end_wait(executor.client)
-        raise
+    with on_error(lambda: executor.wait_graph.end_wait(executor.client)):
+        executor.ask(partial(served.fence._notify, body.value), then)
     return LATER
 
 

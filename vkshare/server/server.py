@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import math
 import os
 import socket
 import threading
@@ -13,32 +14,30 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from vkshare.core.device import Device
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.ipc import transport
-from vkshare.server import built_in_requests, rendering
+from vkshare.server import rendering
 from vkshare.server.acceptor import Acceptor
 from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices, Factory
 from vkshare.server.isolation import ProcessWorker
 from vkshare.server.loop import READ, Loop
 from vkshare.server.request_types import Answer, Kind, Request, table
-from vkshare.server.session import ServedClient
+from vkshare.server.session import BUILT_IN, ServedClient
 from vkshare.server.session_state import PATIENCE, Route
 from vkshare.server.socket_path import Listener, checked
-from vkshare.server.worker import Outcome, ThreadWorker, Worker
+from vkshare.server.worker import Outcome, ThreadWorker
 from vkshare.util import arguments, fd_ops, trace
 from vkshare.util.closing import FlagClosing
 from vkshare.util.event_queue import EventQueue
 from vkshare.util.forks import OwnLock
 
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
-
 _log = logging.getLogger("vkshare.server")
 
 MOST_CLIENTS = 256
+Worker = ThreadWorker | ProcessWorker
 
 
 @dataclass(slots=True)
@@ -107,7 +106,7 @@ class RenderServer(FlagClosing):
     ) -> None:
         self.isolation = arguments.choice("isolation", isolation, ("thread", "process"))
         self.patience = arguments.timeout(patience) or PATIENCE
-        self.kinds = table((*built_in_requests.KINDS, *rendering.KINDS), kinds)
+        self.kinds = table((*BUILT_IN, *rendering.KINDS), kinds)
         # Only these are pickled for worker processes; the others run here.
         self.plugged_in = tuple(k for k in self.kinds.values() if k.opcode >= 0x100 and k.route is not Route.INLINE)
         self.counts = ServerStatistics()
@@ -116,8 +115,8 @@ class RenderServer(FlagClosing):
         self._path = checked(path)
         self._numbers = itertools.count(1)
         # workers that are exiting, because their clients are gone; after the time a worker counts
-        # as hung
-        self._retiring: dict[Worker, float | None] = {}
+        # as hung (infinity: it does)
+        self._retiring: dict[Worker, float] = {}
         self._scheduled: deque[ServedClient] = deque()  # clients with requests to dispatch
         self._with_deadline: set[ServedClient] = set()  # clients with a deadline
         self._stopping = threading.Event()
@@ -164,7 +163,7 @@ class RenderServer(FlagClosing):
             clients=len(clients),
             workers=sum(client.worker is not None for client in clients) + len(self._retiring),
             refused=self._acceptor.refused,
-            requests=self.counts.requests + sum(client.state.counts.requests for client in clients),
+            requests=self.counts.requests + sum(client.state.requests for client in clients),
             no_ops=self.loop.server_poll.answered,
             device_generation=self.generation,
             wakeups=self.loop.wakeups,
@@ -207,7 +206,7 @@ class RenderServer(FlagClosing):
         """
         self._own.check()
         self.loop.turn(self._sleep(timeout))
-        if self._with_deadline or self._retiring or self._acceptor.deadline is not None:
+        if self._with_deadline or self._retiring or self._acceptor.deadline < math.inf:
             self._check_deadlines(self.now())
         for _ in range(len(self._scheduled)):
             client = self._scheduled.popleft()
@@ -220,28 +219,25 @@ class RenderServer(FlagClosing):
     def _sleep(self, timeout: float | None) -> float | None:
         if self._scheduled:
             return 0.0
-        deadlines = [d for client in self._with_deadline if (d := client.state.deadline) is not None]
-        deadlines += [deadline for deadline in self._retiring.values() if deadline is not None]
-        deadlines += [] if self._acceptor.deadline is None else [self._acceptor.deadline]
-        if not deadlines:
-            return timeout
-        until = max(0.0, min(deadlines) - self.now())
-        return until if timeout is None else min(until, timeout)
+        deadlines = [self._acceptor.deadline, *self._retiring.values()]
+        deadlines += [client.state.deadline for client in self._with_deadline]
+        until = min(max(0.0, min(deadlines) - self.now()), math.inf if timeout is None else timeout)
+        return None if until == math.inf else until
 
     def _check_deadlines(self, now: float) -> None:
         for client in list(self._with_deadline):
             with client.containing_errors():
                 client.check_deadlines(now)
             self._note_deadline(client)
-        if self._acceptor.deadline is not None and now >= self._acceptor.deadline:
+        if now >= self._acceptor.deadline:
             self._acceptor.resume()
         for worker, deadline in self._retiring.items():
-            if deadline is not None and now >= deadline:
-                self._retiring[worker] = None
+            if now >= deadline:
+                self._retiring[worker] = math.inf
                 worker.abandon()
 
     def _note_deadline(self, client: ServedClient) -> None:
-        if client.state.deadline is None:
+        if client.state.deadline == math.inf:
             self._with_deadline.discard(client)
         else:
             self._with_deadline.add(client)
@@ -273,7 +269,7 @@ class RenderServer(FlagClosing):
         client = ServedClient(self, sock, next(self._numbers), pid, self.now())
         self.clients[client.number] = client
         self.counts.accepted += 1
-        if self.devices.is_opening:
+        if self.devices.current is None and self.devices.can_reopen:  # the next one is being opened
             client.state.device_lost(self.generation)
         self._with_deadline.add(client)
         return True
@@ -300,7 +296,7 @@ class RenderServer(FlagClosing):
             self._retire(client.worker)
         del self.clients[client.number]
         self._with_deadline.discard(client)
-        self.counts.requests += client.state.counts.requests
+        self.counts.requests += client.state.requests
 
     def bound_incomplete_fds(self) -> None:
         """Bounds the file descriptors that incomplete messages keep open in this process (rule R20).
@@ -309,7 +305,7 @@ class RenderServer(FlagClosing):
         first.
         """
         holding = [client for client in self.clients.values() if client.incomplete_fds]
-        holding.sort(key=lambda client: (not client.state.accepts_requests, client.incomplete_since))
+        holding.sort(key=lambda client: (not client.state.accepts_requests, client.state.incomplete_since))
         excess = sum(client.incomplete_fds for client in holding) - transport.quota()
         for client in holding:
             if excess <= 0:

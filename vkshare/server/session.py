@@ -5,27 +5,27 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from vkshare import __version__
 from vkshare.errors import DeviceLostError, RemoteLostError
 from vkshare.ipc import transport
 from vkshare.server import trace_points, wire
 from vkshare.server.executor import RequestResult
 from vkshare.server.loop import HUNG_UP, MALFORMED, READ, WRITE
-from vkshare.server.messages import Body, Event, Op, encode, failure
-from vkshare.server.request_types import Answer, Request, checked
+from vkshare.server.messages import Body, Counters, Event, Hello, Op, Welcome, encode, failure
+from vkshare.server.request_types import Answer, Kind, Request, checked
 from vkshare.server.session_state import Action, Decision, Route, SessionState
-from vkshare.server.worker import Outcome, Worker, without_traceback
+from vkshare.server.worker import Outcome, without_traceback
 from vkshare.util import fd_ops
 
 if TYPE_CHECKING:
-    from vkshare.server.server import RenderServer
+    from vkshare.server.server import RenderServer, Worker
 
 _log = logging.getLogger("vkshare.server")
 
@@ -61,7 +61,7 @@ class ServedClient:
         self.pid = pid
         self.notes: dict[object, object] = {}
         self.state: SessionState[Request] = SessionState(
-            number, server.generation, now, patience=server.patience, most_output_fds=transport.quota()
+            server.generation, now, patience=server.patience, most_output_fds=transport.quota()
         )
         self.worker: Worker | None = None
         self._sock = sock
@@ -80,12 +80,6 @@ class ServedClient:
         """File descriptors of an incomplete message (rule R20)."""
         return self._splitter.fd_count
 
-    @property
-    def incomplete_since(self) -> float:
-        """When that message began; infinity if it began in this turn of the loop."""
-        since = self.state.incomplete_since
-        return math.inf if since is None else since
-
     @contextlib.contextmanager
     def containing_errors(self) -> Iterator[None]:
         """Ends this client, and not the loop, on an unexpected error in the block."""
@@ -94,7 +88,7 @@ class ServedClient:
         except Exception:
             _log.exception("client %d: the server failed", self.number)
             self.server.counts.failed += 1
-            self._disconnect("the server has failed: see its log")
+            self.cut_off("the server has failed: see its log")
 
     # ---- for plug-ins ------------------------------------------------------------------------------------
 
@@ -108,10 +102,6 @@ class ServedClient:
         """Has the loop call call(client) when the session ends, for any reason."""
         self._closing.append(call)
 
-    def cut_off(self, why: str) -> None:
-        """Ends the connection; sends the client the reason."""
-        self._disconnect(why)
-
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def _on_socket_event(self, events: int, no_ops: Sequence[int]) -> None:
@@ -119,7 +109,7 @@ class ServedClient:
             for sequence in no_ops:
                 self._send(Op.REPLY, sequence)
             if events & HUNG_UP:  # no process would read a reply
-                self._disconnect("")
+                self.cut_off("")
             elif events & MALFORMED:
                 self._protocol_error("file descriptors came with a no-op")
             else:
@@ -133,16 +123,15 @@ class ServedClient:
         try:
             data, fds, has_lost_fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
             if not data:
-                return self._disconnect("")
+                return self.cut_off("")
             for message in self._splitter.feed(data, fds, has_lost_fds):
                 self._arrived(message)
         except BlockingIOError:
             pass
         except OSError:
-            self._disconnect("")
+            self.cut_off("")
         except wire.ProtocolError as error:
             self._protocol_error(str(error))
-        return None
 
     def _arrived(self, message: wire.Message) -> None:
         try:
@@ -158,7 +147,7 @@ class ServedClient:
 
     def _protocol_error(self, why: str) -> None:
         self.server.counts.garbage += 1
-        self._disconnect(why)
+        self.cut_off(why)
 
     # ---- deciding -------------------------------------------------------------------------------------------------
 
@@ -189,7 +178,7 @@ class ServedClient:
             self.server.counts.cut_off += decision.action is Action.CUT_OFF
             if decision.action is Action.ABANDON and self.worker is not None:
                 self.worker.abandon()
-            return self._disconnect(decision.why)
+            return self.cut_off(decision.why)
         if decision.action is Action.SEND:
             return self._flush()
         assert request is not None
@@ -208,7 +197,6 @@ class ServedClient:
         elif decision.action is Action.DEFER:
             assert isinstance(decision.outcome, BaseException)
             self._fail(Op.DEFERRED, request, decision.outcome)
-        return None
 
     def _answer(self, request: Request) -> None:
         try:
@@ -290,7 +278,7 @@ class ServedClient:
     def worker_exited(self, why: str) -> None:
         """Ends the client, because its worker has exited unexpectedly."""
         self.server.counts.lost += 1
-        self._disconnect(f"the worker of client {self.number} has exited: {why}")
+        self.cut_off(f"the worker of client {self.number} has exited: {why}")
 
     def completed(self, request: Request, outcome: Outcome) -> None:
         """Handles the oldest request in flight: it is complete, or waits without the worker."""
@@ -338,7 +326,6 @@ class ServedClient:
         if self._unsent and not self.is_closed:
             last.is_counted = True
             self._perform(self.state.queued(len(last.data), len(last.fds)))
-        return None
 
     def _flush(self) -> None:
         while self._unsent and not self.is_closed:
@@ -346,11 +333,11 @@ class ServedClient:
             try:
                 sent = wire.transmit(self._sock, head.data, head.fds, socket.MSG_DONTWAIT)
             except BlockingIOError:
-                return None
+                return
             except OSError as error:
                 _log.debug("client %d: %s", self.number, error)
                 if error.errno != errno.ETOOMANYREFS:
-                    return self._disconnect("")
+                    return self.cut_off("")
                 # Too many of this user's fds are in flight, over all processes (unix(7)).
                 return self._perform(self.state.congested(True, self.server.now()))
             self.state.congested(False, 0.0)
@@ -361,7 +348,6 @@ class ServedClient:
             head.data = head.data[sent:]
             if not head.data:
                 self._unsent.popleft()
-        return None
 
     def _watch(self) -> None:
         """Sets the events that the loop watches, and whether C may answer no-ops."""
@@ -375,8 +361,8 @@ class ServedClient:
 
     # ---- ending ---------------------------------------------------------------------------------------------------
 
-    def _disconnect(self, why: str) -> None:
-        """Ends the connection; sends the reason, if any, as far as the socket takes it. Idempotent."""
+    def cut_off(self, why: str) -> None:
+        """Ends the connection; sends the client the reason, if any, as far as the socket takes it. Idempotent."""
         if self.is_closed:
             return
         if why:
@@ -411,3 +397,29 @@ class ServedClient:
 def _failure_op(request: Request) -> Op:
     """Returns the opcode of the request's error message."""
     return Op.DEFERRED if request.kind.route is Route.CANNOT_FAIL else Op.ERROR
+
+
+# ---- the requests that the loop answers itself ----------------------------------------------------------------
+
+
+def hello(client: ServedClient, request: Request) -> Answer:
+    client.name = request.body.name
+    adapter = client.server.devices.adapter
+    capabilities = adapter.capabilities
+    uuids = capabilities.device_uuid, capabilities.driver_uuid
+    return Answer.of(Welcome(__version__, client.number, adapter.backend, adapter.name, *uuids))
+
+
+def no_op(client: ServedClient, request: Request) -> Answer:
+    return Answer()
+
+
+def statistics(client: ServedClient, request: Request) -> Answer:
+    return Answer.of(Counters(asdict(client.server.statistics())))
+
+
+BUILT_IN = (
+    Kind(Op.HELLO, Hello, Route.INLINE, hello),
+    Kind(Op.NO_OP, None, Route.INLINE, no_op),
+    Kind(Op.STATISTICS, None, Route.INLINE, statistics),
+)

@@ -10,6 +10,7 @@ queued, and its error is reported later (rules R4 to R7, R12, R14, R15).
 from __future__ import annotations
 
 import enum
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -75,28 +76,18 @@ class Decision(Generic[R]):
     why: str = ""
 
 
-@dataclass(slots=True)
-class Counts:
-    """Counters of one client, for statistics()."""
-
-    requests: int = 0
-    deferred: int = 0
-
-
 class SessionState(Generic[R]):
-    """One client's state. `number` is unique among all clients of a server, ever (rule R14)."""
+    """One client's state. `requests` counts those that have arrived, for statistics()."""
 
     def __init__(
         self,
-        number: int,
         device_generation: int,
         now: float,
         *,
         patience: float = PATIENCE,
         most_output_fds: int = MOST_OUTPUT_FDS,
     ) -> None:
-        self.number = number
-        self.counts = Counts()
+        self.requests = 0
         self.is_open = True
         self.device_generation = device_generation  # of the device that the client's requests are for
         self._patience = patience
@@ -115,10 +106,9 @@ class SessionState(Generic[R]):
         self._output = 0  # bytes
         self._output_fds = 0
         self._most_output_fds = most_output_fds
-        self.incomplete_since: float | None = None  # when an incomplete message with file descriptors began
+        self.incomplete_since = math.inf  # when an incomplete message with file descriptors began
         self._was_accepting = True
-        self._congested_since: float | None = None
-        self._retry_at: float | None = None
+        self._congested_since = self._retry_at = math.inf
 
     # ---- queries ------------------------------------------------------------------------------------
 
@@ -135,39 +125,29 @@ class SessionState(Generic[R]):
     @property
     def is_congested(self) -> bool:
         """Whether output waits for the next attempt in check_deadlines(), even if the socket has room."""
-        return self._retry_at is not None
+        return self._retry_at < math.inf
 
     @property
-    def in_flight(self) -> int:
-        """The number of requests that the worker has."""
-        return len(self._in_flight)
+    def deadline(self) -> float:
+        """When check_deadlines() must be called; infinity: never, as in all times here."""
+        return min(self._worker_deadline, self._incomplete_deadline, self._retry_at) if self.is_open else math.inf
 
     @property
-    def deadline(self) -> float | None:
-        """When check_deadlines() must be called."""
-        if not self.is_open:
-            return None
-        found = [self._worker_deadline, self._incomplete_deadline, self._retry_at]
-        return min((deadline for deadline in found if deadline is not None), default=None)
-
-    @property
-    def _worker_deadline(self) -> float | None:
+    def _worker_deadline(self) -> float:
         if not self._has_hello:
             return self._since + HELLO_TIMEOUT
-        return self._since + self._patience if self._in_flight and not self._waits_without_worker else None
+        return self._since + self._patience if self._in_flight and not self._waits_without_worker else math.inf
 
     @property
-    def _incomplete_deadline(self) -> float | None:
-        if self.incomplete_since is None or not self._was_accepting:
-            return None
-        return self.incomplete_since + MESSAGE_TIMEOUT
+    def _incomplete_deadline(self) -> float:
+        return self.incomplete_since + MESSAGE_TIMEOUT if self._was_accepting else math.inf
 
     # ---- events of the client ------------------------------------------------------------------------------------
 
     def arrived(self, request: R) -> None:
         """Appends a request that was read."""
         self._buffered.append(request)
-        self.counts.requests += 1
+        self.requests += 1
 
     def note_incomplete(self, has_fds: bool, now: float) -> None:
         """Notes, after each step(), whether an incomplete message holds file descriptors (rule R20).
@@ -176,8 +156,8 @@ class SessionState(Generic[R]):
         """
         accepts_requests = self.accepts_requests
         if not has_fds:
-            self.incomplete_since = None
-        elif self.incomplete_since is None or not (accepts_requests and self._was_accepting):
+            self.incomplete_since = math.inf
+        elif self.incomplete_since == math.inf or not (accepts_requests and self._was_accepting):
             self.incomplete_since = now
         self._was_accepting = accepts_requests
 
@@ -272,21 +252,17 @@ class SessionState(Generic[R]):
 
     def failed_late(self, request: R, error: object) -> Decision[R] | None:
         """Reports the error of a request without a reply, under its sequence number (rule R6)."""
-        if not self.is_open:
-            return None
-        self.counts.deferred += 1
-        return Decision(Action.DEFER, request, error)
+        return Decision(Action.DEFER, request, error) if self.is_open else None
 
     # ---- other events --------------------------------------------------------------------------------------
 
     def check_deadlines(self, now: float) -> Decision[R] | None:
         """Decides about deadlines at `now`: a missing hello, an incomplete message, a worker that hangs (rule R15)."""
-        deadline = self.deadline
-        if deadline is None or now < deadline:
+        if now < self.deadline:
             return None
-        if self._incomplete_deadline is not None and now >= self._incomplete_deadline:
+        if now >= self._incomplete_deadline:
             return self._cut_off(f"a message with file descriptors was incomplete after {MESSAGE_TIMEOUT:g} s")
-        if self._retry_at is not None and now >= self._retry_at:
+        if now >= self._retry_at:
             self._retry_at = now + RETRY_INTERVAL
             return Decision(Action.SEND)
         if not self._has_hello:
@@ -320,11 +296,10 @@ class SessionState(Generic[R]):
         They may be those of another process.
         """
         if not is_congested:
-            self._congested_since = self._retry_at = None
+            self._congested_since = self._retry_at = math.inf
             return None
         self._retry_at = now + RETRY_INTERVAL
-        if self._congested_since is None:
-            self._congested_since = now
+        self._congested_since = min(self._congested_since, now)
         if now < self._congested_since + CONGESTION_TIMEOUT:
             return None
         return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION_TIMEOUT:g} s")

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from vkshare.util import library_calls
-from vkshare.util.event_queue import EventQueue
+from vkshare.util.event_queue import EventQueue, pointer_of
 from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 
 _TICKET = ffi.typeof("void *")
@@ -20,10 +20,8 @@ class WorkRing(LibraryObject):
     """
 
     def __init__(self, event_queue: EventQueue, token: int) -> None:
-        if not isinstance(event_queue, EventQueue):
-            raise TypeError(f"event_queue must be an EventQueue, not {type(event_queue).__name__} ({event_queue!r})")
-        token = library_calls.u64("token", token)
-        self._make("vks_work_ring", "WorkRing", lib.vks_work_ring_create, event_queue._pointer, token)
+        events, token = pointer_of(event_queue), library_calls.u64("token", token)
+        self._make("vks_work_ring", "WorkRing", lib.vks_work_ring_create, events, token)
         self._tickets = itertools.count(1)
         self._requests: dict[int, Any] = {}  # by ticket
         self._results: dict[int, Any] = {}

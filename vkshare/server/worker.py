@@ -1,4 +1,4 @@
-"""A client's worker thread (rule R1), and the protocol of workers."""
+"""A client's worker thread (rule R1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices
@@ -20,36 +20,11 @@ _log = logging.getLogger("vkshare.server")
 Outcome = Answer | BaseException | Later
 
 
-class Worker(Protocol):
-    """Runs a client's render requests. The loop calls all methods; none blocks, except join()."""
-
-    client: int
-
-    def submit(self, request: Request) -> None:
-        """Queues a request behind those in flight."""
-
-    def completions(self) -> Iterator[tuple[Request, Outcome]]:
-        """Yields the requests completed since the last call, in the order of submit()."""
-
-    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
-        """Handles an event that the client's executor asked for; returns results."""
-
-    def close(self) -> None:
-        """Accepts no more requests, and exits after the one that runs."""
-
-    def abandon(self) -> None:
-        """Gives up on a worker that hangs: closes what can be closed without it."""
-
-    @property
-    def has_exited(self) -> bool:
-        """Whether the worker has exited, so that join() returns at once."""
-
-    def join(self) -> None:
-        """Waits until the worker has exited, and frees its resources."""
-
-
 class ThreadWorker:
-    """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C while idle."""
+    """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C while idle.
+
+    The loop calls all public methods, which ProcessWorker has too; none blocks, except join().
+    """
 
     def __init__(self, client: int, event_queue: EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
         self._work_ring = WorkRing(event_queue, client << 32)
@@ -66,20 +41,25 @@ class ThreadWorker:
     # ---- the loop ------------------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
+        """Queues a request behind those in flight."""
         self._work_ring.give(request)
 
     def completions(self) -> Iterator[tuple[Request, Outcome]]:
+        """Yields the requests completed since the last call, in the order of submit()."""
         while (done := self._work_ring.collect()) is not None:
             yield done
 
     def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
+        """Handles an event that the client's executor asked for; returns results."""
         executor = self._executor
         return [] if executor is None else executor.event_arrived(serial, error)
 
     def close(self) -> None:
+        """Accepts no more requests, and exits after the one that runs."""
         self._work_ring.close()
 
     def abandon(self) -> None:
+        """Gives up on a worker that hangs: closes what can be closed without it."""
         # On a thread of its own, because the thread that hangs may hold a lock that close() needs.
         executor = self._executor
         if executor is not None:
@@ -87,9 +67,11 @@ class ThreadWorker:
 
     @property
     def has_exited(self) -> bool:
+        """Whether the worker has exited, so that join() returns at once."""
         return self._work_ring.has_left
 
     def join(self) -> None:
+        """Waits until the worker has exited, and frees its resources."""
         self._thread.join()
         while (request := self._work_ring.drop()) is not None:
             request.close()

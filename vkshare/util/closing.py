@@ -87,9 +87,16 @@ class Scoped:
 
     __slots__ = ()
 
+    _unpicklable = ""  # what a program does in place of pickling the object; "": nothing refuses that
+
     if TYPE_CHECKING:
 
         def close(self) -> None: ...
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._unpicklable:
+            raise TypeError(f"a {type(self).__name__} cannot be pickled: {self._unpicklable}")
+        return super().__reduce_ex__(protocol)
 
     def __enter__(self) -> Self:
         return self

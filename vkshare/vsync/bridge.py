@@ -61,8 +61,7 @@ class VsyncBridge(NativeClosing, LibraryObject):
     @property
     def _page(self) -> int:
         """The page's fd, the bridge's own."""
-        fd: int = lib.vks_bridge_fd(self._pointer)
-        return fd
+        return int(lib.vks_bridge_fd(self._pointer))
 
     def _close(self) -> None:
         lib.vks_bridge_close(self._pointer)

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Self
 
 from vkshare.ipc.descriptors import Descriptor
-from vkshare.util.library_calls import ffi, lib
-from vkshare.vsync.bridge_end import BridgeEnd
+from vkshare.util.library_calls import LibraryObject, ffi, lib
 from vkshare.vsync.display_core import DisplayCore
+
+
+class BridgeEnd(LibraryObject):
+    """Makes a bridge the source of a display until it is freed (native/vsync/bridge.h)."""
+
+    def __init__(self, display: DisplayCore, page: int) -> None:
+        """DescriptorError: the page is not valid. The fd stays the caller's."""
+        self._make("vks_bridge_end", "BridgeEnd", lib.vks_bridge_open, display._pointer, page)
 
 
 class VsyncDescriptor(Descriptor):

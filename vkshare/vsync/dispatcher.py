@@ -174,8 +174,7 @@ class Observer(NativeClosing, LibraryObject):
         """
         out = ffi.new("int *")
         check(lib.vks_observer_fd(self._pointer, out), "Observer.fileno")
-        fd: int = out[0]
-        return fd
+        return int(out[0])
 
     def _take(self, timeout: float | None) -> Tick | None:
         """Returns the newest tick, or None if the timeout has passed."""

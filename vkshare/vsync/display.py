@@ -9,8 +9,7 @@ from fractions import Fraction
 from vkshare.util import trace
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.forks import OwnLock
-from vkshare.vsync.bridge_end import BridgeEnd
-from vkshare.vsync.descriptor import VsyncDescriptor
+from vkshare.vsync.descriptor import BridgeEnd, VsyncDescriptor
 from vkshare.vsync.display_core import DisplayCore
 from vkshare.vsync.source_monitor import SourceMonitor
 from vkshare.vsync.sources import VsyncSource

@@ -19,8 +19,7 @@ class DisplayCore(LibraryObject):
     @property
     def number(self) -> int:
         """The number in Tick.display, unique in this process."""
-        number: int = lib.vks_display_number(self._pointer)
-        return number
+        return int(lib.vks_display_number(self._pointer))
 
     def set_interval(self, numerator: int, denominator: int, is_estimated: bool) -> None:
         """Set the interval, from the tick after the next one on."""
@@ -33,8 +32,7 @@ class DisplayCore(LibraryObject):
             raise ValueError(f"kind is {kind!r}, allowed are {', '.join(map(repr, KINDS[:-1]))} and {KINDS[-1]!r}")
         source = ffi.new("uint32_t *")
         check(lib.vks_display_set_source(self._pointer, KINDS.index(kind), ffi.NULL, source), "Display")
-        number: int = source[0]
-        return number
+        return int(source[0])
 
     def report(self, source: int, time: int) -> None:
         """Report a hardware tick at `time`. ClosedError."""

@@ -142,8 +142,9 @@ class Drivers:
 
     # ---- from the thread that turns the timer
 
-    def begin_wait(self, end: int | None) -> float | None:
-        """Begins a wait; returns its timeout in seconds, at most until `end` (ns); None: no timeout."""
+    @contextlib.contextmanager
+    def waiting(self, end: int | None) -> Iterator[float | None]:
+        """A wait; yields its timeout in seconds, at most until `end` (ns); None: no timeout."""
         with self.changed:
             self.check()
             now, deadline = self._clock(), self._schedule.deadline
@@ -152,11 +153,11 @@ class Drivers:
             self._is_waiting = True
             if not self.is_observing and deadline is not None:
                 end = deadline if end is None else min(end, deadline)
-            return None if end is None else max(0, end - now) / 1e9
-
-    def end_wait(self) -> None:
-        with self.changed:
-            self._is_waiting = self._wake_requested = False
+        try:
+            yield None if end is None else max(0, end - now) / 1e9
+        finally:
+            with self.changed:
+                self._is_waiting = self._wake_requested = False
 
     def take(self) -> tuple[list[Entry], set[Entry]]:
         """Returns the drivers that need this tick, in the order of add(), and the inactive ones."""

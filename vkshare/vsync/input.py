@@ -256,7 +256,8 @@ class InputQueue:
         for index, entry in enumerate(reversed(self._waiting)):
             if entry.event.event_type not in _MERGED:
                 return False
-            if _are_alike(entry.event, event):
+            other = entry.event
+            if (other.event_type, other.buttons, other.modifiers) == (event.event_type, event.buttons, event.modifiers):
                 self._into(entry, event, time)
                 del self._waiting[len(self._waiting) - 1 - index]
                 self._waiting.append(entry)  # it is the newest now
@@ -337,10 +338,6 @@ def _follow(resampler: Resampler, entry: _Waiting) -> None:
 def _samples_of(event: Event, time: int) -> deque[Sample]:
     has_position = "x" in FIELDS.get(event.event_type, ())
     return deque([Sample(time, event.x, event.y)] if has_position else (), maxlen=_SAMPLES)
-
-
-def _are_alike(a: Event, b: Event) -> bool:
-    return (a.event_type, a.buttons, a.modifiers) == (b.event_type, b.buttons, b.modifiers)
 
 
 def _time_of(event: Event) -> int:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.util import arguments, trace
@@ -65,6 +65,8 @@ class RefreshTimer(Closing):
     ClosedError
         The observer is closed.
     """
+
+    _unpicklable = "it belongs to the process that turns it"
 
     def __init__(
         self,
@@ -168,11 +170,8 @@ class RefreshTimer(Closing):
         end = self._end_of(timeout)
         with self._turning():
             while not self._cannot_wait(end):
-                limit = self._drivers.begin_wait(end)
-                try:
+                with self._drivers.waiting(end) as limit:
                     tick = self._take(limit)
-                finally:
-                    self._drivers.end_wait()
                 if self._ends_turn(tick, end):
                     return tick
             return None
@@ -200,11 +199,8 @@ class RefreshTimer(Closing):
         end = self._end_of(timeout)
         with self._turning():
             while not self._cannot_wait(end):
-                limit = self._drivers.begin_wait(end)
-                try:
+                with self._drivers.waiting(end) as limit:
                     tick = await self._take_async(limit)
-                finally:
-                    self._drivers.end_wait()
                 if self._ends_turn(tick, end):
                     return tick
             return None
@@ -359,6 +355,3 @@ class RefreshTimer(Closing):
         counters = self.statistics()
         state = "observing" if counters.is_observing else "resting"
         return f"<vkshare.RefreshTimer {state}, {counters.drivers} drivers, {counters.active} active>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a RefreshTimer cannot be pickled: it belongs to the process that turns it")

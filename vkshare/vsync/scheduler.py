@@ -182,7 +182,9 @@ class CompositorScheduler:
             INPUT if an event was posted: input_handled() decides next. Else COMPOSITE, or no action
             for the reason in `skipped`; `observe` is False after UNUSED_LIMIT unused ticks (V7).
         """
-        self._drop_open()
+        if self._open is not None:  # handling its input raised an error
+            self._open = None
+            self._counts["input_only"] += 1
         skip = self._skip(tick)
         if skip is not None:
             return self._skipped(skip)
@@ -300,11 +302,6 @@ class CompositorScheduler:
         self._is_busy = True
         self._last = time
         return _COMPOSITE
-
-    def _drop_open(self) -> None:
-        if self._open is not None:  # handling its input raised an error
-            self._open = None
-            self._counts["input_only"] += 1
 
     def __repr__(self) -> str:
         if self._is_shut_down:

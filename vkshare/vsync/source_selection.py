@@ -169,8 +169,7 @@ def _factories(
     def on_device(cls: Any, what: str, vk_handle: int | None) -> VsyncSource:
         if device is None or vk_handle is None:
             raise UnsupportedError(cls.kind, f"no device and {what} to try it on", "pass both")
-        source: VsyncSource = cls(device, vk_handle)
-        return source
+        return cls(device, vk_handle)  # type: ignore[no-any-return]
 
     return {
         "present-timing": lambda: on_device(sources.PresentTimingSource, "VkSwapchainKHR", swapchain),

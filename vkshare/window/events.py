@@ -133,9 +133,7 @@ class Collector:
     def _pointer(self, kind: str, button: int = 0) -> Event:
         x, y = self._at
         buttons = tuple(sorted(self._buttons))
-        return Event(
-            kind, time.perf_counter(), x=x, y=y, button=button, buttons=buttons, modifiers=self._held()
-        )  # fmt: skip
+        return Event(kind, time.perf_counter(), x=x, y=y, button=button, buttons=buttons, modifiers=self._held())
 
     def _is_double_click(self, button: int) -> bool:
         if len(self._presses) < 2:

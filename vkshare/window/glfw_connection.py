@@ -197,11 +197,6 @@ class Connection:
         while self._orphans:
             self.destroy(self._orphans.pop())
 
-    @property
-    def has_windows(self) -> bool:
-        """Whether any is open, those that are lost included."""
-        return bool(self._open)
-
     # ---- events
 
     def dispatch(self) -> None:
@@ -324,7 +319,7 @@ def connect() -> Connection:
         if not current._ends_with_glfw():
             current.destroy_abandoned()
             is_lost = current.is_lost(look=True)
-            if not is_lost and (current.has_windows or not current.is_ours or current.displays == _displays()):
+            if not is_lost and (current._open or not current.is_ours or current.displays == _displays()):
                 return current
             if current.is_ours:
                 current.end()

@@ -15,7 +15,9 @@ import select
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
+
+import numpy as np
 
 from vkshare import formats
 from vkshare.backends.base import ImageSpec
@@ -28,9 +30,6 @@ from vkshare.window import x11_visual
 from vkshare.window.shm_segment import Segment, Token, rows_of, swap_red_and_blue
 from vkshare.window.watched_window import WatchedWindow
 from vkshare.window.x11_connection import BAD_MATCH, SLICE, XError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _log = logging.getLogger("vkshare.present")
 
@@ -79,6 +78,8 @@ class ShmWindow(WatchedWindow):
         The window's pixels are not 32 bits of blue, green, red and padding or alpha; Wayland; libxcb is missing;
         `shared_memory` is True and cannot be had.
     """
+
+    _unpicklable = "open one in the other process"
 
     def __init__(self, display_name: str | None, window_id: int, *, shared_memory: bool | None = None) -> None:
         super().__init__(display_name, window_id)
@@ -252,8 +253,6 @@ class ShmWindow(WatchedWindow):
 
     def _put_pixels(self, segment: Segment, width: int, height: int, stride: int) -> Token:
         """Sends the pixels in pieces that the socket takes at once, so that no wait is inside xcb."""
-        import numpy as np
-
         rows = rows_of(segment._pixels, width, height, stride)
         room = (min(self._x.chunk, self._x.max_request) - 24) // 4  # pixels of one piece; 24: the header
         columns = min(width, room)
@@ -313,8 +312,6 @@ class ShmWindow(WatchedWindow):
         InvalidCallError
             The window is not on the screen, or not all of it.
         """
-        import numpy as np
-
         for _ in range(3):  # it may shrink between the two requests
             width, height = self.geometry()
             with self._using():
@@ -370,11 +367,10 @@ class ShmWindow(WatchedWindow):
     def close(self) -> None:
         """Disconnects, and closes all segments. Gives the server a second to read what was shown. May be repeated."""
         self._refuse_in_forked_child()
-        try:
+        # stopped or gone, or another thread was first
+        with contextlib.suppress(TimeoutError, SurfaceLostError, ClosedError, IndexError):
             while not self._closed and self._pending and self._loss is None:
                 self.wait(self._pending[-1], _CLOSE_TIMEOUT)
-        except (TimeoutError, SurfaceLostError, ClosedError, IndexError):
-            pass  # stopped or gone, or another thread was first
         with self._lock:
             self._closed = True
             for segment in list(self._segments):
@@ -394,6 +390,3 @@ class ShmWindow(WatchedWindow):
         return (
             f"<vkshare.present.ShmWindow 0x{self.window_id:x} on {self._x.display_name!r}, {self.depth} bits, {state}>"
         )
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a ShmWindow cannot be pickled: open one in the other process")

@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.util import arguments
@@ -84,6 +84,8 @@ class Window(FlagClosing):
     ...     while not window.should_close:
     ...         events = window.poll(1 / 60)
     """
+
+    _unpicklable = "it belongs to the process that shows it"
 
     def __init__(
         self, width: int, height: int, title: str = "", *, resizable: bool = True, visible: bool = True
@@ -257,7 +259,8 @@ class Window(FlagClosing):
             return
         glfw_connection.refuse_other_threads("Window.close()")
         glfw_connection.refuse_fork(self._connection.pid)
-        self._close_dependents()
+        for dependent in list(self._dependents):
+            dependent.close()
         self._closed = True
         self._connection.destroy(self._handle)
 
@@ -280,10 +283,6 @@ class Window(FlagClosing):
     def _remove_dependent(self, dependent: Dependent) -> None:
         """It is shown elsewhere from now on."""
         self._dependents.discard(dependent)
-
-    def _close_dependents(self) -> None:
-        for dependent in list(self._dependents):
-            dependent.close()
 
     def _lose_dependents(self) -> None:
         """The connection is lost: what draws says so from now on. In any thread; takes no lock."""
@@ -346,9 +345,6 @@ class Window(FlagClosing):
         asked = ", asked to close" if state.should_close else ""
         small = ", minimised" if state.is_minimized else ""
         return f"<vkshare.Window {self._title!r} {width}x{height} pixels, {self.platform}{small}{asked}{lost}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Window cannot be pickled: it belongs to the process that shows it")
 
 
 class _State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import random
 import resource
@@ -95,7 +96,7 @@ def test_the_death_of_a_signaller_ends_a_wait_in_the_server(place: Place) -> Non
         assert waiter.receive().opcode == m.Op.REPLY
         waiter.send(m.Op.WAIT, m.Wait(1, 5))
         (client,) = server.clients.values()
-        until(lambda: client.state.in_flight and client.state.deadline is None)
+        until(lambda: client.state._in_flight and client.state.deadline == math.inf)
     finally:
         child.kill()
         child.wait()

@@ -176,12 +176,12 @@ def test_one_tenure_is_one_acquire_and_one_hand_over_however_its_work_is_split(v
     twice = one.record().clear(surface, (0, 0, 0, 1)).blit(surface, own := one.create_surface(16, 16))
     own.acquire()
     for submissions in ([lists], [[c] for c in lists], [lists[:2], lists[2:], [twice], lists * 2]):
-        value, batches = surface.mutex.statistics().value, one._submitted
+        value, batches = surface.mutex.statistics().value, one._counters()["submitted"]
         surface.acquire(0, 5)
         for commands in submissions:
             one.submit(*commands)
         one.wait_idle(10)
-        assert one._submitted == batches + len(submissions)  # the acquire is part of the first
+        assert one._counters()["submitted"] == batches + len(submissions)  # the acquire is part of the first
         surface.release(0)
         # One, or two where the first submission was taken for the only one.
         assert surface.mutex.statistics().value - value in (1, 2)

@@ -278,7 +278,7 @@ def test_a_wait_for_a_client_that_disconnects_fails_at_once(place: Place) -> Non
     signaller.close()
     with pytest.raises(TimeoutError):  # of the wait above: its answer is not this one's
         waiter.create_fence().wait(1, 0)
-    until(lambda: not next(iter(server.clients.values())).state.in_flight)
+    until(lambda: not next(iter(server.clients.values())).state._in_flight)
     with pytest.raises(AbandonedError):
         follower.wait(1, 20)
 

@@ -66,9 +66,9 @@ def engine() -> Any:
 def test_the_driver_is_asked_for_the_swapchains_present(engine: Any) -> None:
     from vkshare.backends.vulkan.api import address
 
-    calls = vulkan_calls.present_wait(engine, 0x5151)
+    wait = vulkan_calls.present_wait(engine, 0x5151)
     for engine.driver.answer, is_over in ((0, True), (2, False), (1000001003, True)):  # success, timeout, suboptimal
-        assert calls.wait(7, 1000) is is_over
+        assert wait(7, 1000) is is_over
         name, device, swapchain, present_id, ns = engine.driver.calls.pop()
         assert (name, device, address(swapchain), present_id, ns) == (
             "vkWaitForPresentKHR",

@@ -90,7 +90,7 @@ def test_threads_that_hold_the_lock_and_want_the_gil_do_not_deadlock(make_device
     def look() -> None:
         while not stop:
             completed, value = device._completed, fence.value
-            if value > fence.queued_value or completed > device._submitted:
+            if value > fence.queued_value or completed > device._counters()["submitted"]:
                 wrong.append((completed, value))
             device._counters()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import math
 import os
 import socket
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_without_any_fd_it_looks_away_for_a_while_and_comes_back(
         assert acceptor.refused == 1
         without.undo()
         acceptor.resume()
-        assert acceptor.deadline is None
+        assert acceptor.deadline == math.inf
         loop.turn(10)
     assert len(taken) == 1
     taken[0].close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -38,7 +39,7 @@ class StartedSession:
     """A session state after hello, with a worker, and its requests by number."""
 
     def __init__(self, *routes: Route, patience: float = 2.0, with_worker: bool = True) -> None:
-        self.state: SessionState[FakeRequest] = SessionState(7, 1, 100.0, patience=patience)
+        self.state: SessionState[FakeRequest] = SessionState(1, 100.0, patience=patience)
         self.state.arrived(FakeRequest(0, INLINE, NO_GENERATION, is_hello=True))
         assert self.step() == (Action.ANSWER, 0)
         self.requests: list[FakeRequest] = []
@@ -109,7 +110,7 @@ def test_a_request_that_can_fail_is_dispatched_again_with_its_outcome_before_lat
 def test_64_requests_that_cannot_fail_are_queued_and_the_65th_waits() -> None:
     session = StartedSession(*[CANNOT_FAIL] * (MOST_QUEUED + 2))
     assert session.steps() == [(Action.DISPATCH, n) for n in range(1, MOST_QUEUED + 1)]
-    assert session.state.in_flight == MOST_QUEUED == 64
+    assert len(session.state._in_flight) == MOST_QUEUED == 64
     assert not session.state.accepts_requests
     assert session.complete(1) is None
     assert session.steps() == [(Action.DISPATCH, MOST_QUEUED + 1)]
@@ -125,7 +126,6 @@ def test_a_late_failure_has_the_number_of_the_request_that_failed() -> None:
         Action.DEFER,
         1,
     )
-    assert session.state.counts.deferred == 2
 
 
 @pytest.mark.rule("R7")
@@ -166,7 +166,7 @@ def test_requests_in_flight_at_a_disconnect_are_dropped() -> None:
     assert session.complete(1, ValueError("late")) is None
     assert session.state.failed_late(session.requests[0], ValueError()) is None
     assert session.steps() == []
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
 
 
 @pytest.mark.rule("R14")
@@ -181,7 +181,7 @@ def test_close_returns_an_outcome_that_was_not_sent_yet() -> None:
 @pytest.mark.rule("R15")
 def test_a_worker_that_blocks_for_2_s_ends_its_client() -> None:
     session = StartedSession(CANNOT_FAIL, CANNOT_FAIL)
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     session.steps()
     assert session.state.deadline == 102.0
     assert session.state.check_deadlines(101.999) is None
@@ -200,7 +200,7 @@ def test_a_request_that_waits_for_a_fence_is_no_fault_of_the_worker() -> None:
     session = StartedSession(CAN_FAIL)
     session.steps()
     session.state.waits_without_worker(session.requests[0])
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     assert not session.state.accepts_requests
     assert session.complete(1) is None
     session.send(CAN_FAIL)
@@ -210,10 +210,10 @@ def test_a_request_that_waits_for_a_fence_is_no_fault_of_the_worker() -> None:
 
 @pytest.mark.rule("R13")
 def test_a_client_without_hello_or_with_another_first_request_is_cut_off() -> None:
-    no_hello: SessionState[FakeRequest] = SessionState(1, 1, 5.0)
+    no_hello: SessionState[FakeRequest] = SessionState(1, 5.0)
     assert no_hello.deadline == 5.0 + HELLO_TIMEOUT
     assert StartedSession.summary(no_hello.check_deadlines(5.0 + HELLO_TIMEOUT)) == (Action.CUT_OFF, -1)
-    wrong_order: SessionState[FakeRequest] = SessionState(2, 1, 5.0)
+    wrong_order: SessionState[FakeRequest] = SessionState(1, 5.0)
     wrong_order.arrived(FakeRequest(1, INLINE))
     assert StartedSession.summary(wrong_order.step(5.0)) == (Action.CUT_OFF, -1)
     session = StartedSession()
@@ -228,13 +228,13 @@ def test_a_message_with_fds_has_a_timeout_that_runs_only_while_it_is_read() -> N
     assert session.state.deadline == 100.0 + MESSAGE_TIMEOUT
     assert session.state.incomplete_since == 100.0
     session.state.note_incomplete(False, 101.0)
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     session.state.note_incomplete(True, 102.0)
     session.send(CAN_FAIL)
     session.steps()  # what came before has the worker: the rest is not read
     session.state.waits_without_worker(session.requests[0])
     session.state.note_incomplete(True, 103.0)
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     assert session.state.check_deadlines(500.0) is None
     session.complete(1, now=500.0)
     session.steps()
@@ -264,7 +264,7 @@ def test_output_that_the_kernel_refuses_for_its_fds_is_tried_again_for_a_while()
     assert session.summary(session.state.check_deadlines(100.0 + RETRY_INTERVAL)) == (Action.SEND, -1)
     assert session.state.congested(False, 100.1) is None
     assert not session.state.is_congested
-    assert session.state.deadline is None
+    assert session.state.deadline == math.inf
     session.state.congested(True, 200.0)
     assert session.state.congested(True, 199.9 + CONGESTION_TIMEOUT) is None
     assert session.summary(session.state.congested(True, 200.0 + CONGESTION_TIMEOUT)) == (Action.CUT_OFF, -1)

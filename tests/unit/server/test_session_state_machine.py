@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -75,11 +76,11 @@ class Oracle:
             return None if self.out() else (Action.START_WORKER, head)
         return Action.DISPATCH, head
 
-    def deadline(self) -> float | None:
+    def deadline(self) -> float:
         """2 s after the worker last got through with something, or got something to do."""
         out = self.out()
         if not self.is_open or not out or out[-1].waits_for_fence:
-            return None
+            return math.inf
         return max(out[0].dispatched, max((r.completed for r in self.all), default=-1.0)) + PATIENCE
 
     def accepts_requests(self) -> bool:
@@ -90,7 +91,7 @@ class Walk:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.now = 1.0
-        self.state: SessionState[FakeRequest] = SessionState(1, 1, self.now)
+        self.state: SessionState[FakeRequest] = SessionState(1, self.now)
         self.oracle = Oracle()
         self.arrive(FakeRequest(0, Route.INLINE, NO_GENERATION, is_hello=True))
         self.take_decisions()
@@ -123,7 +124,7 @@ class Walk:
         )
         action()
         assert self.state.accepts_requests == self.oracle.accepts_requests()
-        assert self.state.in_flight == len(self.oracle.out())
+        assert len(self.state._in_flight) == len(self.oracle.out())
         if self.state.is_open:
             assert self.state.deadline == self.oracle.deadline()
 
@@ -185,10 +186,10 @@ class Walk:
 
     def expire(self) -> None:
         deadline = self.oracle.deadline()
-        late = self.rng.random() < 0.02 and deadline is not None
-        when = deadline if late and deadline is not None else self.now
+        late = self.rng.random() < 0.02 and deadline < math.inf
+        when = deadline if late else self.now
         found = self.state.check_deadlines(when)
-        if deadline is not None and when >= deadline:
+        if when >= deadline:
             assert found is not None
             assert (found.action, found.request) == (Action.ABANDON, self.oracle.out()[0])
             self.oracle.is_open = False

@@ -16,7 +16,7 @@ import vkshare as vks
 from vkshare.errors import DeviceLostError, SurfaceLostError, UnsupportedError, VulkanError
 from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import DisplayControlSource, PresentTimingSource, PresentWaitSource, vulkan_calls
-from vkshare.vsync.sources.vulkan_calls import DisplayEventCalls, PresentWaitCalls
+from vkshare.vsync.sources.vulkan_calls import DisplayEventCalls
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.rule("V22")]
 
@@ -85,7 +85,7 @@ class Screen:
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     """Both kinds of source made meanwhile look at it."""
     screen = Screen()
-    monkeypatch.setattr(vulkan_calls, "present_wait", lambda *_: PresentWaitCalls(screen.wait_for_present))
+    monkeypatch.setattr(vulkan_calls, "present_wait", lambda *_: screen.wait_for_present)
     events = DisplayEventCalls(screen.register, screen.wait_for_fence, screen.destroyed.append, Fraction(1, 75))
     monkeypatch.setattr(vulkan_calls, "display_events", lambda *_: events)
     return screen

@@ -23,7 +23,7 @@ from vkshare.errors import ClosedError, SurfaceLostError, UnsupportedError
 from vkshare.vsync import Display, Tick, VsyncDispatcher
 from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import X11PresentSource
-from vkshare.vsync.sources.run import Blank
+from vkshare.vsync.sources.base import Blank
 from vkshare.vsync.sources.x11_present import MscRequests
 from vkshare.window.x11_connection import Event, X11Connection, XError
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkshare.core.fence import Fence
 from vkshare.errors import UnsupportedError, VkshareError
@@ -14,10 +14,8 @@ from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import gpu_of, is_fatal
 from vkshare.interop.cuda.memory import free_what_is_left, import_timeline
 from vkshare.interop.cuda.opened import Opened
+from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.util import arguments
-
-if TYPE_CHECKING:
-    from vkshare.interop.cuda.timeline import CudaTimeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +119,7 @@ class CUDAFence(Opened):
         value = self._fence._external_wait(value, timeout)
         if not value:
             return
-        try:
-            self._give_wait(timeline, value, number)
-        except VkshareError as error:
-            if is_fatal(error):
-                self._lose()
-            raise
+        self._wait_or_lose(timeline, value, number)
         self._waits += 1
 
     def signal(self, value: int, stream: Any = None) -> None:
@@ -186,13 +179,17 @@ class CUDAFence(Opened):
         """The stream, which can be given waits and signals, and the timeline."""
         number, timeline = streams.handle(stream), self._open_timeline()
         self._fence.device._check()  # in a forked child, before CUDA is asked
+        self._wait_or_lose(timeline, 0, number)
+        return number, timeline
+
+    def _wait_or_lose(self, timeline: CudaTimeline, value: int, stream: int) -> None:
+        """The stream waits for the value (0: it is only checked). Pending values fail if CUDA is at an end."""
         try:
-            self._give_wait(timeline, 0, number)
+            self._give_wait(timeline, value, stream)
         except VkshareError as error:
             if is_fatal(error):
                 self._lose()
             raise
-        return number, timeline
 
     def _promise(self, value: int) -> int:
         """Return the value for which the stream must wait first, or 0."""

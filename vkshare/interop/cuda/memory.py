@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
 from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.util import fd_ops
 from vkshare.util.closing import destructor, on_error
-
-if TYPE_CHECKING:
-    from vkshare.backends.base import ImageSpec, MemoryHandle
-    from vkshare.core.surface import Surface
 
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
 _SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...

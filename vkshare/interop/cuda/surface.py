@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
@@ -12,11 +12,9 @@ from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import CUDAError, gpu_of, is_fatal
 from vkshare.interop.cuda.memory import ImportedMemory, import_memory
 from vkshare.interop.cuda.opened import Opened
+from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.interop.cuda.view import CUDABlock, CUDAView
 from vkshare.util import arguments
-
-if TYPE_CHECKING:
-    from vkshare.interop.cuda.timeline import CudaTimeline
 
 
 @dataclass(frozen=True, slots=True)

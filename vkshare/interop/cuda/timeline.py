@@ -14,21 +14,17 @@ class CudaTimeline(LibraryObject):
 
     def wait(self, value: int, stream: int) -> int:
         """Have the stream's work from now on wait for the value; 0 checks the stream only. Returns a CUresult."""
-        result: int = lib.vks_cuda_timeline_wait(self._pointer, value, stream)
-        return result
+        return int(lib.vks_cuda_timeline_wait(self._pointer, value, stream))
 
     def signal(self, value: int, stream: int) -> int:
         """Have the stream signal the value after its work so far. Returns a CUresult."""
-        result: int = lib.vks_cuda_timeline_signal(self._pointer, value, stream)
-        return result
+        return int(lib.vks_cuda_timeline_signal(self._pointer, value, stream))
 
     @property
     def given(self) -> int:
         """The last value that a stream was given to signal."""
-        value: int = lib.vks_cuda_timeline_given(self._pointer)
-        return value
+        return int(lib.vks_cuda_timeline_given(self._pointer))
 
     def detach(self) -> int:
         """Return the CUexternalSemaphore, which no call uses any more, for its destruction; 0: it was detached."""
-        semaphore: int = lib.vks_cuda_timeline_detach(self._pointer)
-        return semaphore
+        return int(lib.vks_cuda_timeline_detach(self._pointer))

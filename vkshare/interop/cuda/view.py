@@ -36,8 +36,7 @@ class CUDABlock(Block["CUDAView"]):
         self._writable = writable
 
     def _begin(self) -> CUDAView:
-        view: CUDAView = self._shared._begin(self._stream, self._timeout, self._writable)
-        return view
+        return self._shared._begin(self._stream, self._timeout, self._writable)  # type: ignore[no-any-return]
 
 
 class CUDAView:

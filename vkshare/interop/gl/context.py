@@ -19,7 +19,7 @@ _APIS = {
     "GLX": (("libGLX.so.0", "libGL.so.1"), "glXGetCurrentContext", "glXGetProcAddressARB"),
 }
 
-NO_ERROR, VENDOR, RENDERER, VERSION, EXTENSIONS, NUM_EXTENSIONS = 0, 0x1F00, 0x1F01, 0x1F02, 0x1F03, 0x821D
+NO_ERROR, RENDERER, VERSION, EXTENSIONS, NUM_EXTENSIONS = 0, 0x1F01, 0x1F02, 0x1F03, 0x821D
 NUM_DEVICE_UUIDS, DEVICE_UUID, DRIVER_UUID = 0x9596, 0x9597, 0x9598
 _ERRORS = {
     0x0500: "GL_INVALID_ENUM",
@@ -56,7 +56,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glReadPixels": (None, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
     "glClearColor": (None, c_float, c_float, c_float, c_float),
     "glClear": (None, c_uint),
-    "glViewport": (None, c_int, c_int, c_int, c_int),
     "glObjectLabel": (None, c_uint, c_uint, c_int, c_char_p),
     "glGetObjectLabel": (None, c_uint, c_uint, c_int, POINTER(c_int), c_char_p),
     "glObjectLabelKHR": (None, c_uint, c_uint, c_int, c_char_p),

@@ -22,7 +22,7 @@ from vkshare.util.closing import Closing
 if TYPE_CHECKING:
     from vkshare.core.device import Device
 
-_EXTENSIONS, _OPENGL_API, _NONE, _SUCCESS = 0x3055, 0x30A2, 0x3038, 0x3000
+_EXTENSIONS, _OPENGL_API, _NONE = 0x3055, 0x30A2, 0x3038
 _PLATFORM_DEVICE, _PLATFORM_SURFACELESS, _DRAW, _READ = 0x313F, 0x31DD, 0x3059, 0x305A
 # Version 3.3, core profile: drivers give their latest that is compatible.
 _ATTRIBUTES = (0x3098, 3, 0x30FB, 3, 0x30FD, 1, _NONE)

@@ -10,16 +10,14 @@ import itertools
 import os
 import uuid
 from ctypes import c_char, c_int
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.core.surface import Surface
 from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop.gl.context import GL
 from vkshare.interop.gl.formats import FORMATS
 from vkshare.util.closing import on_error
-
-if TYPE_CHECKING:
-    from vkshare.backends.base import ImageSpec, MemoryHandle
-    from vkshare.core.surface import Surface
 
 TEXTURE_2D, _TEXTURE_BINDING_2D, _MAX_TEXTURE_SIZE = 0x0DE1, 0x8069, 0x0D33
 _FRAMEBUFFER, _FRAMEBUFFER_BINDING, _READ_FRAMEBUFFER, _READ_FRAMEBUFFER_BINDING = 0x8D40, 0x8CA6, 0x8CA8, 0x8CAA

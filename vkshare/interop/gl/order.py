@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from ctypes import c_uint
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import UnsupportedError
 from vkshare.interop.gl.context import GL, GLError
@@ -21,10 +21,14 @@ _HANDLE_TYPE_OPAQUE_FD, _LAYOUT_GENERAL = 0x9586, 0x958D
 _NEEDED = {"GL_EXT_semaphore", "GL_EXT_semaphore_fd"}
 
 
-class Order(Protocol):
+class Order:
     """Synchronization at both ends of an access. The surface is owned, and the context is current."""
 
     kind: str  # "gpu" | "cpu": the side that waits
+
+    def __init__(self, gl: GL, surface: Surface) -> None:
+        self._gl = gl
+        self._surface = surface
 
     def begin(self, texture: int) -> None:
         """OpenGL's commands from now on see what the owners before have done."""
@@ -42,14 +46,10 @@ class Order(Protocol):
         """Vulkan's part of it, in any context."""
 
 
-class CPUOrder:
+class CPUOrder(Order):
     """The CPU waits: for Vulkan's work before OpenGL may start, and for OpenGL's before the surface goes on."""
 
     kind = "cpu"
-
-    def __init__(self, gl: GL, surface: Surface) -> None:
-        self._gl = gl
-        self._surface = surface
 
     def begin(self, texture: int) -> None:
         self._surface._cpu_access()
@@ -57,17 +57,8 @@ class CPUOrder:
     def end(self, texture: int) -> None:
         self._gl.glFinish()
 
-    def give_up(self) -> None:
-        pass
 
-    def delete(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class GPUOrder:
+class GPUOrder(Order):
     """Each waits for the other on the GPU, by two binary semaphores that Vulkan exports (GL_EXT_semaphore_fd).
 
     Both are signalled and waited for once an access. At either end the image is in
@@ -78,8 +69,7 @@ class GPUOrder:
     kind = "gpu"
 
     def __init__(self, gl: GL, surface: Surface) -> None:
-        self._gl = gl
-        self._surface = surface
+        super().__init__(gl, surface)
         self._vulkan: list[SharedSemaphore] = []
         self._names: list[int] = []
         try:

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
@@ -78,6 +78,10 @@ class GLSurface(Closing):
     works anywhere. Closing the surface, or its device, leaves texture and memory valid; there are
     no more turns then.
     """
+
+    _unpicklable = (
+        "send surface.export(), open that on a device of the other process, and call vkshare.interop.gl.open() there"
+    )
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
@@ -278,12 +282,6 @@ class GLSurface(Closing):
         shared = self._shared
         state = "closed" if shared is None else f"texture {shared.texture} of the {self._context}"
         return f"<vkshare.interop.gl.GLSurface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a GLSurface cannot be pickled: send surface.export(), open that on a device of the other process, and "
-            "call vkshare.interop.gl.open() there"
-        )
 
     # ---- within the package ---------------------------------------------------------------------------------------
 

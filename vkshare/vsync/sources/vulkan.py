@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vkshare.errors import SurfaceLostError, VulkanError
 from vkshare.util import arguments
 from vkshare.vsync.sources import vulkan_calls
-from vkshare.vsync.sources.base import VsyncSource
-from vkshare.vsync.sources.run import Blank, Run
+from vkshare.vsync.sources.base import Blank, Run, VsyncSource
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -52,7 +51,7 @@ class PresentWaitSource(VsyncSource):
 
     def __init__(self, device: Device, swapchain: int) -> None:
         self._swapchain = arguments.integer("swapchain", swapchain, 1, 2**64 - 1)
-        self._calls = vulkan_calls.present_wait(device, self._swapchain)
+        self._wait = vulkan_calls.present_wait(device, self._swapchain)
         super().__init__()
         # The ids of presents, the oldest first, each with its run: those of earlier runs are
         # ignored.
@@ -102,7 +101,7 @@ class PresentWaitSource(VsyncSource):
 
     def _is_over(self, present_id: int, ns: int) -> bool:
         try:
-            return self._calls.wait(present_id, ns)
+            return self._wait(present_id, ns)
         except VulkanError as error:
             if error.result != _OUT_OF_DATE:
                 raise

@@ -25,13 +25,6 @@ _HINT = "open an engine's device that has it enabled (Device.from_handles, enabl
 
 
 @dataclass(frozen=True, slots=True)
-class PresentWaitCalls:
-    """Each call may raise VulkanError."""
-
-    wait: Callable[[int, int], bool]  # (present id, ns): whether it was shown by then; blocks
-
-
-@dataclass(frozen=True, slots=True)
 class DisplayEventCalls:
     """Each call may raise VulkanError."""
 
@@ -41,8 +34,12 @@ class DisplayEventCalls:
     interval: Fraction | None  # seconds, if the display has only one refresh rate
 
 
-def present_wait(device: Device, swapchain: int) -> PresentWaitCalls:
-    """Returns vkWaitForPresentKHR for one VkSwapchainKHR. UnsupportedError: the device was created without it."""
+def present_wait(device: Device, swapchain: int) -> Callable[[int, int], bool]:
+    """Returns vkWaitForPresentKHR for one VkSwapchainKHR. UnsupportedError: the device was created without it.
+
+    wait(present_id, ns) blocks, and returns whether the present was shown by then. It may raise
+    VulkanError.
+    """
     context = _context(device, "present-wait")
     from vkshare.backends.vulkan.api import VK, handle
 
@@ -52,7 +49,7 @@ def present_wait(device: Device, swapchain: int) -> PresentWaitCalls:
     def wait(present_id: int, ns: int) -> bool:
         return bool(function(context.device, vk_swapchain, present_id, ns) != VK.TIMEOUT)
 
-    return PresentWaitCalls(wait)
+    return wait
 
 
 def display_events(device: Device, display: int) -> DisplayEventCalls:

@@ -11,8 +11,7 @@ from vkshare.errors import SurfaceLostError, UnsupportedError
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
 from vkshare.vsync.sources import randr
-from vkshare.vsync.sources.base import VsyncSource
-from vkshare.vsync.sources.run import Blank, Run
+from vkshare.vsync.sources.base import Blank, Run, VsyncSource
 from vkshare.window.x11_connection import BAD_WINDOW, GENERIC_EVENT, Event, X11Connection, XError
 
 if TYPE_CHECKING:
