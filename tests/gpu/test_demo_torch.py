@@ -80,5 +80,5 @@ def test_the_caller_is_a_frame_ahead_of_pytorchs_work(
             turns.draw(frame, 1, 1 / 60)
             assert not ends[-1].query(), "a turn, or the drawing behind it, waited for PyTorch's work"
         report = turns.report()
-    assert report.ordered_by == "GPU"
-    assert report.is_good
+    assert report["ordered_by"] == "GPU"
+    assert report["ok"]

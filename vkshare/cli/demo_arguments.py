@@ -8,13 +8,9 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from vkshare.demos.options import Options
+from typing import Any
 
 _HEADLESS_FRAMES = 300
-NEEDS_PILLOW = "the demo needs Pillow: pip install vkshare[demo]"
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int]) -> None:
@@ -36,26 +32,15 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     return {"width": width, "height": height, **given}
 
 
-def shared_options_of(args: argparse.Namespace) -> Options:
-    """The same with --image, --frames and --force-copy."""
-    from vkshare.demos import pictures
-    from vkshare.demos.options import Options
-
-    if args.image is not None:
-        pictures.check_readable(args.image)
-    force_copy = getattr(args, "force_copy", False)
-    return Options(**options_of(args), image=args.image, frames=args.frames, force_copy=force_copy)
-
-
 def frames_of(args: argparse.Namespace) -> int | None:
     """How many frames: headless there is no Esc key."""
     return _HEADLESS_FRAMES if args.headless and args.frames is None else args.frames
 
 
-def tell(report: Any, as_json: bool, text: Callable[[Any], str]) -> int:
+def tell(report: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> int:
     """Prints a report; the exit status is 0, or 1 if something was not as it must be."""
-    print(json.dumps(report.as_dict(), indent=2) if as_json else text(report))
-    return 0 if report.is_good else 1
+    print(json.dumps(report, indent=2) if as_json else text(report))
+    return 0 if report["ok"] else 1
 
 
 def failed(why: str, status: int) -> int:

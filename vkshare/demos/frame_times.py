@@ -9,9 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from vkshare import CommandList, Device, Surface, View
-from vkshare.demos.layer import Layer
 from vkshare.demos.layout import Layout, Rect
-from vkshare.demos.lettering import FAINT, PARTY_COLOURS, SOFT, write
+from vkshare.demos.lettering import FAINT, PARTY_COLOURS, SOFT, Layer, write
 from vkshare.demos.solids import Array
 
 KEPT = 480  # frames: what the widest graph shows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 Rect = tuple[int, int, int, int]  # x, y, width, height in pixels
 
@@ -15,6 +16,11 @@ class Layout:
 
     width: int
     height: int
+
+    @classmethod
+    def at_least(cls, width: int, height: int) -> Self:
+        """One of that size, or of the smallest."""
+        return cls(max(width, SMALLEST[0]), max(height, SMALLEST[1]))
 
     @property
     def is_wide(self) -> bool:

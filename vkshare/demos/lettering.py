@@ -1,17 +1,27 @@
-"""The text of a frame, by Pillow: on whatever RGBA image it is given."""
+"""The text of a frame, by Pillow: on whatever RGBA image it is given.
+
+A Layer is for surfaces that Pillow cannot draw on: an image of its own, uploaded and composited.
+"""
 
 from __future__ import annotations
 
 import math
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from vkshare import CommandList, Device, Surface, View
 from vkshare.demos import marks
 from vkshare.demos.layout import Layout, Rect
+from vkshare.util.closing import Scoped
+
+_RATE_OVER = 30  # frames
 
 WHITE = (255, 255, 255, 255)
 SOFT = (188, 184, 222, 255)
@@ -124,6 +134,79 @@ class Lettering:
         self, draw: ImageDraw.ImageDraw, at: tuple[int, int], said: str, size: float, ink: tuple[int, ...], anchor: str
     ) -> None:
         write(draw, (at[0] - self._origin[0], at[1] - self._origin[1]), said, self._px(size), ink, anchor)
+
+
+class Layer(Scoped):
+    """A transparent image for one rectangle of the frame."""
+
+    def __init__(self, device: Device, area: Rect) -> None:
+        self._device = device
+        self._at = area[:2]
+        self._surface = device.create_surface(*area[2:], "rgba8unorm")
+        self._surface.acquire(0)
+
+    def upload(self, draw: Callable[..., None], *arguments: Any) -> None:
+        """Call ``draw(image, *arguments)`` on an image of the rectangle's size. Waits for work that reads the layer."""
+        image = Image.new("RGBA", (self._surface.width, self._surface.height))
+        draw(image, *arguments)
+        self._surface.write(np.asarray(image))
+
+    def record(self, commands: CommandList, target: Surface | View) -> None:
+        """Puts it over the target."""
+        commands.composite(self._surface, target, at=self._at, alpha="straight")
+
+    def draw(self, target: Surface | View, draw: Callable[..., None], *arguments: Any) -> None:
+        """Both at once."""
+        self.upload(draw, *arguments)
+        commands = self._device.record()
+        self.record(commands, target)
+        self._device.submit(commands)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._surface.close()
+
+
+class Clock:
+    """Seconds since the first tick, and ticks a second lately."""
+
+    def __init__(self) -> None:
+        self._start: float | None = None
+        self._recent: deque[float] = deque(maxlen=_RATE_OVER + 1)
+
+    def tick(self) -> tuple[float, float]:
+        now = time.monotonic()
+        self._start = now if self._start is None else self._start
+        self._recent.append(now)
+        span = now - self._recent[0]
+        return now - self._start, (len(self._recent) - 1) / span if span > 0 else 0.0
+
+
+class Writer(Scoped):
+    """Writes the text into one surface after the other: into its own memory, or if that `copies`, by a Layer."""
+
+    def __init__(self, device: Device, layout: Layout, facts: Facts, copies: bool) -> None:
+        self._lettering = Lettering(layout, facts)
+        self._layer = Layer(device, layout.text_area) if copies else None
+        self._clock = Clock()
+
+    def write(self, view: View, frame: int) -> None:
+        """Waits for the drawing below, where it writes into the memory."""
+        seconds, rate = self._clock.tick()
+        if self._layer is not None:
+            self._layer.draw(view, self._lettering.draw, frame, seconds, rate)
+            return
+        image = view.pillow()
+        self._lettering.draw(image, frame, seconds, rate)
+        image.close()
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._layer is not None:
+            self._layer.close()
+
+
+# ---- ink -----------------------------------------------------------------------------------------------------------
 
 
 def write(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from vkshare.demos import layout
@@ -48,25 +48,17 @@ class Options(StageOptions):
     force_copy: bool = False
 
 
-class Result:
-    """A report on a run, to be derived from by dataclasses."""
-
-    __slots__ = ()
-
-    @property
-    def is_good(self) -> bool:
-        """Everything was as it must be."""
-        raise NotImplementedError
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.is_good}  # type: ignore[call-overload]
-
-
 @dataclass(frozen=True, slots=True)
-class Wiring:
-    """The place of one process of the shared demo, and what it inherits."""
+class DesktopOptions(StageOptions):
+    """See `vkshare demo desktop --help`. `frames` are composites, from when every client was shown."""
 
-    party: int
-    stamps: int  # a file descriptor
-    links: tuple[int, ...]  # sockets: the renderer's to the two others, theirs to the renderer
+    SMALLEST: ClassVar[tuple[int, int]] = (640, 360)  # below, the text cannot be read
+
+    is_one_process: bool = False
+    crash_after: float = 3.0  # seconds
+
+    def __post_init__(self) -> None:
+        """ValueError naming what is not allowed."""
+        StageOptions.__post_init__(self)
+        if not 0.1 <= self.crash_after <= 3600:
+            raise ValueError(f"crash-after is {self.crash_after:g} s; allowed are 0.1 to 3600")

@@ -16,7 +16,7 @@ _AHEAD = 0.95  # of a period, after which the next frame begins: a present that 
 _MINIMIZED_NAP = 0.1  # seconds between two checks whether the window is shown again
 
 
-class NoDisplay(Exception):
+class NoDisplay(OSError):
     """A window was asked for, and cannot be."""
 
 
@@ -126,7 +126,7 @@ def _window(options: StageOptions, title: str) -> vkshare.Window:
     try:
         return vkshare.Window(options.width, options.height, title)
     except UnsupportedError as error:
-        raise NoDisplay(str(error)) from error
+        raise NoDisplay(f"{error}. Without a display: --headless --output picture.png") from error
 
 
 def _refresh_rate(window: vkshare.Window | None) -> float:

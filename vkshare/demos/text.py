@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import vkshare
 from vkshare.demos import choice
 from vkshare.demos.inks import INKS, Colour, Ink
 from vkshare.demos.layout import Layout, Rect
-from vkshare.demos.options import Options, Result
+from vkshare.demos.options import Options
 from vkshare.demos.painter import Painter
 from vkshare.errors import UnsupportedError
 
@@ -29,35 +28,10 @@ _TRACK: Colour = (1.0, 1.0, 1.0, 0.14)
 _BARS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Report(Result):
-    """The parameters and the costs of a run."""
-
-    library: str  # with its version
-    format: str  # of the surface with the text
-    adapter: str
-    why: str  # it was chosen
-    two_devices: bool
-    width: int
-    height: int
-    frames: int
-    seconds: float
-    frames_per_second: float
-    writing: float  # median seconds that the library took for a frame's text
-    copied_per_frame: float  # bytes, by the copy paths of both devices
-    seen_alike: bool  # the renderer's handle read, bit for bit, what the library had written last
-    written: int  # pixels that the library drew on, of the last frame
-    output: str | None
-
-    @property
-    def is_good(self) -> bool:
-        return self.seen_alike and self.written > 0
-
-
 def run(
     options: Options, library: str, two_devices: bool, progress: Callable[[int], None] = lambda frames: None
-) -> tuple[Report, Any]:
-    """All frames. Returns the report, and the last picture as (H, W, 4) uint8 RGBA.
+) -> tuple[dict[str, Any], Any]:
+    """All frames. Returns the contents of `vkshare demo text --json`, and the last picture as (H, W, 4) uint8 RGBA.
 
     Raises
     ------
@@ -91,23 +65,25 @@ def run(
         copied = sum(device.statistics().copied_bytes for device in devices) - before
         with theirs.access(_FOR_WRITER, _FOR_WRITER, writable=False):
             alike = bool(np.array_equal(theirs.read(), last))
-        report = Report(
-            library=ink.called(),
-            format=letters.format,
-            adapter=adapter.name,
-            why=why,
-            two_devices=two_devices,
-            width=layout.width,
-            height=layout.height,
-            frames=options.frames,
-            seconds=seconds,
-            frames_per_second=options.frames / seconds,
-            writing=float(np.median(writing)),
-            copied_per_frame=copied / options.frames,
-            seen_alike=alike,
-            written=int(np.count_nonzero(last[..., 3])),
-            output=options.output,
-        )
+        written = int(np.count_nonzero(last[..., 3]))
+        report = {
+            "library": ink.called(),
+            "format": letters.format,  # of the surface with the text
+            "adapter": adapter.name,
+            "why": why,  # it was chosen
+            "two_devices": two_devices,
+            "width": layout.width,
+            "height": layout.height,
+            "frames": options.frames,
+            "seconds": seconds,
+            "frames_per_second": options.frames / seconds,
+            "writing": float(np.median(writing)),  # seconds that the library took for a frame's text
+            "copied_per_frame": copied / options.frames,  # bytes, by the copy paths of both devices
+            "seen_alike": alike,  # the renderer's handle read, bit for bit, what the library had written last
+            "written": written,  # pixels that the library drew on, of the last frame
+            "output": options.output,
+            "ok": alike and written > 0,
+        }
         return report, canvas.read()
 
 

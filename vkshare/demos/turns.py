@@ -6,13 +6,12 @@ import os
 import statistics
 import time
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import vkshare
 from vkshare.core import adapter as _adapter
 from vkshare.demos import echo, marks
-from vkshare.demos.layout import SMALLEST, Layout
+from vkshare.demos.layout import Layout
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage
 from vkshare.errors import DeviceMismatchError, UnsupportedError
@@ -20,25 +19,6 @@ from vkshare.util.closing import Scoped
 
 _DRAW, _TORCH, _SHOW = range(3)  # keys: whose turn it is
 _TURN = 8.0  # seconds of the cube's revolution
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The parameters of a run."""
-
-    torch: str  # its version
-    device: str  # PyTorch's, where it ran
-    adapter: str  # Vulkan's, or the CPU backend
-    ordered_by: str  # "GPU" or "CPU"
-    why: str  # it was the CPU; empty for the GPU
-    frames: int
-    late: int  # frames in which PyTorch saw another picture than the one that was drawn for it
-    shown: bool  # the last picture was PyTorch's, and of the last frame
-    handing_over: float  # median seconds a frame that the caller spent on the turns, beside its own work
-
-    @property
-    def is_good(self) -> bool:
-        return not self.late and self.shown
 
 
 def named_by_torch(torch: Any, backend: str) -> Any:
@@ -66,7 +46,7 @@ class Turns(Scoped):
     def __init__(self, torch: Any, stage: Stage, width: int, height: int) -> None:
         self._torch = torch
         self._device = stage.device
-        self._layout = Layout(max(width, SMALLEST[0]), max(height, SMALLEST[1]))
+        self._layout = Layout.at_least(width, height)
         self._number = -1
         self._spent: list[float] = []
         with ExitStack() as stack:
@@ -129,19 +109,22 @@ class Turns(Scoped):
         )
         return access
 
-    def report(self) -> Report:
+    def report(self) -> dict[str, Any]:
         """Return the report of the frames so far. Waits for their work."""
-        return Report(
-            torch=self._torch.__version__,
-            device="the CPU" if self._shared is None else str(self._shared.gpu),
-            adapter=self._device.adapter.name,
-            ordered_by="CPU" if self._shared is None else "GPU",
-            why=self._why,
-            frames=len(self._spent),
-            late=self._echo.late,
-            shown=self._is_shown(),
-            handing_over=statistics.median(self._spent) if self._spent else 0.0,
-        )
+        late, shown = self._echo.late, self._is_shown()
+        return {
+            "torch": self._torch.__version__,
+            "device": "the CPU" if self._shared is None else str(self._shared.gpu),  # PyTorch's, where it ran
+            "adapter": self._device.adapter.name,
+            "ordered_by": "CPU" if self._shared is None else "GPU",
+            "why": self._why,  # it was the CPU; empty for the GPU
+            "frames": len(self._spent),
+            "late": late,  # frames in which PyTorch saw another picture than the one that was drawn for it
+            "shown": shown,  # the last picture was PyTorch's, and of the last frame
+            # Median seconds a frame that the caller spent on the turns, beside its own work.
+            "handing_over": statistics.median(self._spent or [0.0]),
+            "ok": not late and shown,
+        }
 
     def _is_shown(self) -> bool:
         """Both numbers in the last picture, the renderer's and the one that PyTorch saw, are the last frame's."""

@@ -6,9 +6,8 @@ import time
 
 import vkshare
 from vkshare.demos.frame_times import FrameTimes, Graph
-from vkshare.demos.layer import Clock, Layer
 from vkshare.demos.layout import SMALLEST, Layout
-from vkshare.demos.lettering import Facts, Lettering
+from vkshare.demos.lettering import Clock, Facts, Layer, Lettering
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage
 from vkshare.util.closing import Scoped

@@ -15,7 +15,6 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,14 +32,12 @@ import vkshare
 from vkshare import cli
 from vkshare.core import adapter
 from vkshare.demos import backdrop, choice, marks, pictures, shared
-from vkshare.demos.child import Child
 from vkshare.demos.inspection import Inspector
-from vkshare.demos.layer import Layer
 from vkshare.demos.layout import Layout
-from vkshare.demos.lettering import Facts, Lettering
+from vkshare.demos.lettering import Facts, Layer, Lettering
 from vkshare.demos.options import Options
 from vkshare.demos.painter import Painter
-from vkshare.demos.report import Handover, Report
+from vkshare.demos.process import Child
 from vkshare.demos.scene import Scene
 from vkshare.demos.solids import rounded_cube
 from vkshare.demos.stamps import Stamps
@@ -209,7 +206,7 @@ class Run:
             if entry.name.isdigit() and _parent(int(entry.name)) == self.process.pid:
                 arguments = (entry / "cmdline").read_bytes().split(b"\0")
                 with contextlib.suppress(IndexError, ValueError):
-                    found[("renderer", "text", "checker")[json.loads(arguments[3])[1]["party"]]] = int(entry.name)
+                    found[("renderer", "text", "checker")[json.loads(arguments[3])[1]]] = int(entry.name)
         return found
 
     def _released(self, frame: int) -> bool:
@@ -297,26 +294,30 @@ def test_no_process_outlives_a_parent_that_is_killed(endless: Run) -> None:
 # ---- what the demo says about a run --------------------------------------------------------------------------------
 
 
-def _report(**changes: Any) -> Report:
-    good = Report(
-        frames=10,
-        seconds=1.0,
-        frames_per_second=10.0,
-        width=320,
-        height=180,
-        format="rgba8unorm",
-        tiling="linear",
-        adapter={"name": "A", "kind": "cpu", "backend": "cpu", "driver": "D"},
-        why="it is the only one",
-        handovers=(Handover("renderer", "text", 1.0, 2.0, 3.0), Handover("checker", "renderer", None, None, 3.0)),
-        copied_per_frame={"renderer": 0.0, "text": 0.0, "checker": 0.0},
-        copied_setup=0,
-        forced_copy=False,
-        faulty=0,
-        faults=(),
-        output=None,
-    )
-    return replace(good, **changes)
+def _report(**changes: Any) -> dict[str, Any]:
+    good: dict[str, Any] = {
+        "frames": 10,
+        "seconds": 1.0,
+        "frames_per_second": 10.0,
+        "width": 320,
+        "height": 180,
+        "format": "rgba8unorm",
+        "tiling": "linear",
+        "adapter": {"name": "A", "kind": "cpu", "backend": "cpu", "driver": "D"},
+        "why": "it is the only one",
+        "handovers": [
+            {"giver": "renderer", "taker": "text", "p50": 1.0, "p99": 2.0, "held": 3.0},
+            {"giver": "checker", "taker": "renderer", "p50": None, "p99": None, "held": 3.0},
+        ],
+        "copied_per_frame": {"renderer": 0.0, "text": 0.0, "checker": 0.0},
+        "copied_setup": 0,
+        "forced_copy": False,
+        "faulty": 0,
+        "faults": [],
+        "output": None,
+        "ok": True,
+    }
+    return good | changes
 
 
 def _child(code: int | None, **reported: Any) -> Child:
@@ -346,13 +347,13 @@ def test_a_death_is_blamed_before_a_failure_and_a_failure_before_what_follows_fr
 
 
 def test_one_wrong_frame_is_exit_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = _report(faulty=1, faults=("frame 3: it is the frame before once more",))
-    monkeypatch.setattr(shared, "run", lambda options, progress: wrong)
+    wrong = _report(faulty=1, faults=["frame 3: it is the frame before once more"], ok=False)
+    monkeypatch.setattr(shared, "run", lambda options, signals, progress: wrong)
     assert cli.main(["demo", "shared"]) == 1
     out = capsys.readouterr().out
     assert "1 of 10 frames are WRONG" in out
     assert "frame 3: it is the frame before once more" in out
-    monkeypatch.setattr(shared, "run", lambda options, progress: _report())
+    monkeypatch.setattr(shared, "run", lambda options, signals, progress: _report())
     assert cli.main(["demo", "shared"]) == 0
 
 

@@ -8,9 +8,10 @@ from PIL import Image, ImageDraw
 
 import vkshare
 from vkshare.demos.desktop.census import Count
-from vkshare.demos.desktop.drawing import canvas
+from vkshare.demos.desktop.pictures import canvas
 from vkshare.demos.desktop.places import PANEL, SEATS, Desk
 from vkshare.demos.lettering import FAINT, SOFT, WHITE, write
+from vkshare.util.closing import Scoped
 
 _GROUND = (14, 12, 36, 255)
 _BAND = (22, 19, 52, 255)
@@ -21,7 +22,7 @@ _STATES = {"live": (110, 231, 160, 255), "keeps its frame": (255, 184, 77, 255)}
 _GONE = (250, 97, 148, 255)
 
 
-class Panel:
+class Panel(Scoped):
     """Owns a pipe; `descriptor` is for the compositor. For one thread."""
 
     def __init__(self, device: vkshare.Device, desk: Desk) -> None:

@@ -8,11 +8,11 @@ from PIL import Image, ImageDraw, ImageFilter
 
 import vkshare
 from vkshare.demos import backdrop
-from vkshare.demos.desktop.drawing import fitted
+from vkshare.demos.desktop.pictures import fitted
 from vkshare.demos.desktop.places import PANEL, SEATS, Desk, Seat
-from vkshare.demos.layer import Layer
 from vkshare.demos.layout import Layout
-from vkshare.demos.lettering import FAINT, SOFT, WHITE, length, write
+from vkshare.demos.lettering import FAINT, SOFT, WHITE, Layer, length, write
+from vkshare.util.closing import Scoped
 
 _SHADE = (6, 5, 20)
 _DUSK = 128  # of 255: how far the backdrop is darkened, so that what is on it can be read
@@ -34,7 +34,7 @@ class _Sky(Layout):
         return 0.36 * self.height
 
 
-class Wallpaper:
+class Wallpaper(Scoped):
     """A keyed surface (drawn with key 0, handed on with key 1) that the compositor shows. For one thread."""
 
     def __init__(self, device: vkshare.Device, desk: Desk, reported: str) -> None:
