@@ -94,11 +94,16 @@ def _look(path: str) -> dict[str, Any] | None:
 # ---- report ------------------------------------------------------------------------------------------------------
 
 
-def _process_name(pid: int) -> str:
+def _process(pid: int, **more: Any) -> dict[str, Any]:
     try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
-        return "gone"
+        name = "gone"
+    return {"pid": pid, "process": name, **more}
+
+
+def _ago(time_ns: int, now: float) -> float:
+    return max(0.0, now - time_ns / 1e9)
 
 
 def _told(page: dict[str, Any], processes: set[int], now: float) -> tuple[str, dict[str, Any]]:
@@ -126,24 +131,17 @@ def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str,
     from vkshare.core.keyed_mutex import STATES
 
     names = {slot["slot"]: slot["name"] for slot in page["slots"]}
-    owner = None
-    if page["state"] == 1:
-        pid = page["owner_pid"]
-        owner = {"pid": pid, "process": _process_name(pid), "device": names.get(page["owner_slot"], "")}
+    owner = _process(page["owner_pid"], device=names.get(page["owner_slot"], ""))
     return {
         **_image(page),
         "state": STATES[page["state"]],
-        "owner": owner,
+        "owner": owner if page["state"] == 1 else None,
         **{name: page[name] for name in ("key", "generation", "value", "queued", "completed")},
         "handles": [{"pid": slot["pid"], "device": slot["name"]} for slot in page["slots"]],
         "waiters": [
-            {
-                "pid": slot["pid"],
-                "process": _process_name(slot["pid"]),
-                "device": slot["name"],
-                "key": slot["waiting_key"],
-                "seconds": max(0.0, now - slot["waiting_since"] / 1e9),
-            }
+            _process(
+                slot["pid"], device=slot["name"], key=slot["waiting_key"], seconds=_ago(slot["waiting_since"], now)
+            )
             for slot in page["slots"]
             if slot["waiting"]
         ],
@@ -152,10 +150,9 @@ def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str,
 
 
 def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
-    pid = page["owner_pid"]
     return {
         "id": f"{page['id']:016x}",
-        "signaller": {"pid": pid, "process": _process_name(pid)},
+        "signaller": _process(page["owner_pid"]),
         "status": _STATUSES[page["state"]] if page["state"] < len(_STATUSES) else "invalid",
         "queued": page["queued"],
         "completed": page["completed"],
@@ -176,25 +173,22 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
         raise ValueError(f"of {count} surfaces {written} were enqueued, {committed} committed and {taken} dequeued")
 
     def ago(time_ns: int) -> float | None:
-        return max(0.0, now - time_ns / 1e9) if time_ns else None
+        return _ago(time_ns, now) if time_ns else None
 
     def end(name: str) -> dict[str, Any]:
         reported = page[name]
-        is_open = _ENDS[reported["state"]] == "open"
+        state = _ENDS[reported["state"]]
+        process = _process(reported["pid"], device=reported["name"])
         return {
-            "state": "dead" if reported["dead"] else _ENDS[reported["state"]],
-            "pid": reported["pid"] if is_open else None,
-            "process": _process_name(reported["pid"]) if is_open else None,
-            "device": reported["name"] if is_open else None,
+            "state": "dead" if reported["dead"] else state,
+            **(process if state == "open" else dict.fromkeys(process)),
             "seconds": ago(reported["since"]),
         }
 
     return {
         **_image(page),
         "network": f"{page['network']:016x}",
-        "count": count,
-        "metadata_size": page["metadata_size"],
-        "single_threaded": page["single_threaded"],
+        **{name: page[name] for name in ("count", "metadata_size", "single_threaded")},
         "ready": committed - taken,
         "pending": written - committed,
         "free": max(0, taken + count - written),
@@ -218,8 +212,7 @@ def _since(seconds: float | None) -> str:
 
 
 def _queue_tables(queues: list[dict[str, Any]]) -> str:
-    counts: list[tuple[object, ...]] = []
-    ends: list[tuple[object, ...]] = []
+    counts, ends = list[tuple[object, ...]](), list[tuple[object, ...]]()
     for q in queues:
         numbers = (q["ready"], q["pending"], q["free"], q["enqueued"])
         moved = (_since(q["enqueued_seconds_ago"]), _since(q["dequeued_seconds_ago"]))
@@ -240,8 +233,7 @@ def _queue_tables(queues: list[dict[str, Any]]) -> str:
 def _text(reported: dict[str, Any]) -> str:
     if not any(reported.values()):
         return "no process of this user shares a surface, a fence or a queue"
-    surfaces: list[tuple[object, ...]] = []
-    waits: list[tuple[object, ...]] = []
+    surfaces, waits = list[tuple[object, ...]](), list[tuple[object, ...]]()
     for s in reported["surfaces"]:
         owner = _party(s["owner"]) if s["owner"] else "-"
         size, work = f"{s['width']}x{s['height']}", f"{s['completed']}/{s['value']}"

@@ -133,7 +133,7 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
     found, bad = trace_files.read_all(directory)
     try:
         with _replacing(file) as path, _opened(path, file) as out:
-            totals = trace_merge.write(found, out, {"command": argv} if argv else {})
+            reported = trace_merge.write(found, out, {"command": argv} if argv else {})
     except OSError as error:
         return _say(str(error), 1)
     for path, why in bad:
@@ -144,7 +144,6 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
         sum(getattr(recorded, name) for recorded in found) for name in ("dropped", "damaged", "half_written")
     )
     lost = [f"{n} {what}" for n, what in ((half, "half-written"), (damaged, "damaged")) if n]
-    reported = f"{totals.events} events of {totals.processes} processes in {totals.seconds:.3f} s, {totals.flows} flows"
     _say(f"{file}: {reported}; {', '.join([f'{dropped} dropped', *lost])}", 0)
     if dropped:
         _say("a process had no more room for its records, or its disk none: give more with --size", 0)

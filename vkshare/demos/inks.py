@@ -1,7 +1,8 @@
 """The shapes and the text of the text demo, by each 2D library, on a View's own memory.
 
 Positions and sizes are pixels, y downwards; colours are (red, green, blue, alpha), 0 to 1, not
-premultiplied.
+premultiplied. Each class has the same methods, for one access's drawing: its `format` is the
+surface's, its `alpha` what composite() is given, its `called()` the library's name and version.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Any
 
 from vkshare import View
 from vkshare.demos import lettering
@@ -17,34 +18,6 @@ from vkshare.demos import lettering
 Colour = tuple[float, float, float, float]
 Box = tuple[float, float, float, float]  # x, y, width, height
 _TOP = -math.pi / 2  # where a ring begins; it goes clockwise
-
-
-class Ink(Protocol):
-    """One access's drawing.
-
-    A class's `format` is the surface's, its `alpha` what composite() is given, its `called()` the
-    library's name and version.
-    """
-
-    format: str
-    alpha: str
-
-    def __init__(self, view: View) -> None: ...
-
-    @staticmethod
-    def called() -> str: ...
-
-    def clear(self) -> None:
-        """Nothing anywhere: alpha 0."""
-
-    def panel(self, box: Box, radius: float, colour: Colour) -> None:
-        """A rectangle with round corners."""
-
-    def ring(self, centre: tuple[float, float], radius: float, width: float, turn: float, colour: Colour) -> None:
-        """From the top clockwise; `turn` is 0 to 1."""
-
-    def text(self, at: tuple[float, float], said: str, size: float, colour: Colour, centred: bool = False) -> None:
-        """`at` is the left end of the baseline, or its middle."""
 
 
 class PillowInk:
@@ -65,16 +38,20 @@ class PillowInk:
         return f"Pillow {metadata.version('pillow')}"
 
     def clear(self) -> None:
+        """Nothing anywhere: alpha 0."""
         self._draw.rectangle((0, 0, *self._size), fill=(0, 0, 0, 0))
 
     def panel(self, box: Box, radius: float, colour: Colour) -> None:
+        """A rectangle with round corners."""
         x, y, width, height = map(round, box)
         self._draw.bitmap((x, y), lettering.panel_mask(width, height, round(radius)), fill=_bytes(colour))
 
     def ring(self, centre: tuple[float, float], radius: float, width: float, turn: float, colour: Colour) -> None:
+        """From the top clockwise; `turn` is 0 to 1."""
         lettering.ring(self._draw, centre, radius, width, round(turn * 720) / 2, _bytes(colour))
 
     def text(self, at: tuple[float, float], said: str, size: float, colour: Colour, centred: bool = False) -> None:
+        """`at` is the left end of the baseline, or its middle."""
         place, anchor = (round(at[0]), round(at[1])), "ms" if centred else "ls"
         lettering.write(self._draw, place, said, round(size), _bytes(colour), anchor)
 
@@ -167,6 +144,7 @@ class SkiaInk:
         return self._skia.Paint(Color4f=self._skia.Color4f(*colour), AntiAlias=True)
 
 
+Ink = PillowInk | CairoInk | SkiaInk
 INKS: dict[str, type[Ink]] = {"pillow": PillowInk, "cairo": CairoInk, "skia": SkiaInk}
 
 

@@ -30,8 +30,8 @@ class Painter(Scoped):
     def record(self, target: Surface | View, frame: int, turn: float) -> CommandList:
         """All that the renderer draws in a frame; see Scene.batches() for `turn`."""
         commands = self._device.record().copy(self.backdrop, target)
-        for batch in self._scene.batches(turn):
-            commands.draw_triangles(target, batch.vertices, self._picture if batch.is_textured else None)
+        for vertices in self._scene.batches(turn):
+            commands.draw_triangles(target, vertices, self._picture if vertices.shape[1] == 10 else None)
         return marks.fill(commands, target, self._layout, marks.code(frame, 0))
 
     def close(self) -> None:

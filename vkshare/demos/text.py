@@ -45,7 +45,10 @@ def run(
         renderer = stack.enter_context(vkshare.open(adapter, name="demo renderer"))
         writer = stack.enter_context(vkshare.open(adapter, name="demo writer")) if two_devices else renderer
         letters = stack.enter_context(_letters(writer, layout.text_area, ink.format))
-        theirs = stack.enter_context(_opened(letters, renderer)) if two_devices else letters
+        theirs = letters
+        if two_devices:
+            with letters.export() as descriptor:
+                theirs = stack.enter_context(renderer.open_surface(descriptor))
         canvas = stack.enter_context(renderer.create_surface(layout.width, layout.height, "rgba8unorm"))
         painter = stack.enter_context(Painter(renderer, layout, image=options.image))
         canvas.acquire(0)
@@ -105,11 +108,6 @@ def _letters(device: vkshare.Device, area: Rect, format: str) -> vkshare.Surface
             "the text demo", f"the CPU cannot see linear surfaces of {device.adapter.name}", "use --backend cpu"
         )
     return surface
-
-
-def _opened(surface: vkshare.Surface, device: vkshare.Device) -> vkshare.Surface:
-    with surface.export() as descriptor:
-        return device.open_surface(descriptor)
 
 
 class Page:
