@@ -6,11 +6,15 @@ import argparse
 import contextlib
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from vkshare.cli.output import say
+
 _HEADLESS_FRAMES = 300
+
+failed = partial(say, "demo")  # (why, exit status) -> exit status
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int]) -> None:
@@ -32,6 +36,16 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     return {"width": width, "height": height, **given}
 
 
+def save(command: str, pixels: Any, path: str) -> None:
+    """Writes the picture; None: there is none."""
+    from vkshare.demos import pictures
+
+    if pixels is None:
+        say(command, f"nothing was shown yet, so {path} was not written", 0)
+    else:
+        pictures.save(pixels, path)
+
+
 def frames_of(args: argparse.Namespace) -> int | None:
     """How many frames: headless there is no Esc key."""
     return _HEADLESS_FRAMES if args.headless and args.frames is None else args.frames
@@ -41,12 +55,6 @@ def tell(report: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]],
     """Prints a report; the exit status is 0, or 1 if something was not as it must be."""
     print(json.dumps(report, indent=2) if as_json else text(report))
     return 0 if report["ok"] else 1
-
-
-def failed(why: str, status: int) -> int:
-    """Says why, and is the exit status."""
-    print(f"vkshare demo: {why}", file=sys.stderr)
-    return status
 
 
 def _size(text: str) -> tuple[int, int]:

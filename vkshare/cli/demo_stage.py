@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import add_common_arguments, failed, frames_of, options_of, seconds, tell
+from vkshare.cli.demo_arguments import add_common_arguments, failed, frames_of, options_of, save, seconds, tell
 
 if TYPE_CHECKING:
     from vkshare.demos.stage import Stage, StageOptions
@@ -54,13 +54,7 @@ def _present(
     with stage.opened(options, f"vkshare: {args.demo}", **swapchain_options) as opened:
         status = show(opened, options)
         if options.output is not None:
-            from vkshare.demos import pictures
-
-            pixels = opened.shown()
-            if pixels is None:
-                failed(f"nothing was shown yet, so {options.output} was not written", 0)
-            else:
-                pictures.save(pixels, options.output)
+            save("demo", opened.shown(), options.output)
     return status
 
 
@@ -89,9 +83,9 @@ def triangle(args: argparse.Namespace) -> int:
 
 
 def torch(args: argparse.Namespace) -> int:
-    from vkshare.demos import echo, turns
+    from vkshare.demos import turns
 
-    library = echo.load()
+    library = turns.load()
     if args.adapter is None:
         args.adapter = turns.named_by_torch(library, args.backend)
 

@@ -212,7 +212,8 @@ def _since(seconds: float | None) -> str:
 
 
 def _queue_tables(queues: list[dict[str, Any]]) -> str:
-    counts, ends = list[tuple[object, ...]](), list[tuple[object, ...]]()
+    counts: list[tuple[object, ...]] = []
+    ends: list[tuple[object, ...]] = []
     for q in queues:
         numbers = (q["ready"], q["pending"], q["free"], q["enqueued"])
         moved = (_since(q["enqueued_seconds_ago"]), _since(q["dequeued_seconds_ago"]))
@@ -233,7 +234,8 @@ def _queue_tables(queues: list[dict[str, Any]]) -> str:
 def _text(reported: dict[str, Any]) -> str:
     if not any(reported.values()):
         return "no process of this user shares a surface, a fence or a queue"
-    surfaces, waits = list[tuple[object, ...]](), list[tuple[object, ...]]()
+    surfaces: list[tuple[object, ...]] = []
+    waits: list[tuple[object, ...]] = []
     for s in reported["surfaces"]:
         owner = _party(s["owner"]) if s["owner"] else "-"
         size, work = f"{s['width']}x{s['height']}", f"{s['completed']}/{s['value']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -13,7 +14,9 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vkshare.cli.demo_arguments import add_common_arguments, options_of, seconds
+from vkshare.cli.demo_arguments import add_common_arguments, options_of, save, seconds
+from vkshare.cli.output import say
+from vkshare.errors import InvalidCallError, VkshareError
 
 if TYPE_CHECKING:
     from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
@@ -55,9 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0 when the user ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
-        return _failed("--output needs Pillow: pip install vkshare[demo]", 1)
+        return say("serve", "--output needs Pillow: pip install vkshare[demo]", 1)
     from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost
-    from vkshare.errors import VkshareError
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL)
@@ -66,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
             _serve(args, host, signals)
         return 0
     except (NoDisplay, ValueError, OSError) as error:
-        return _failed(str(error), 2)
+        return say("serve", str(error), 2)
     except VkshareError as error:
-        return _failed(str(error), 1)
+        return say("serve", str(error), 1)
     finally:
         sys.setswitchinterval(before)
 
@@ -101,7 +103,12 @@ def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None
             _tell(host, now, args.json)
         host.turn(min(end - now, (reported + 1) * every - now, 1.0), signals)
     if args.output is not None:
-        _save(host, args.output)
+        from vkshare.demos.stage import rgba
+
+        pixels = None
+        with contextlib.suppress(InvalidCallError):  # nothing was shown yet
+            pixels = rgba(host.compositor.capture(), host.compositor.swapchain.format)
+        save("serve", pixels, args.output)
     _tell(host, time.monotonic() - start, args.json)
 
 
@@ -121,23 +128,6 @@ def _tell(host: WindowHost, seconds: float, as_json: bool) -> None:
         f"{shown.lost} lost",
         flush=True,
     )
-
-
-def _save(host: WindowHost, path: str) -> None:
-    from vkshare.demos import pictures, stage
-    from vkshare.errors import InvalidCallError
-
-    try:
-        pixels = host.compositor.capture()
-    except InvalidCallError:
-        _failed(f"nothing was shown yet, so {path} was not written", 0)
-        return
-    pictures.save(stage.rgba(pixels, host.compositor.swapchain.format), path)
-
-
-def _failed(why: str, status: int) -> int:
-    print(f"vkshare serve: {why}", file=sys.stderr)
-    return status
 
 
 def _rate(text: str) -> Fraction:

@@ -10,16 +10,19 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO
+
+from vkshare.cli.output import say
 
 HELP = "run a command and write what its processes waited for, held, drew and presented as a Chrome/Perfetto trace"
 
 _DEFAULT_SIZE = 64 << 20
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_say = partial(say, "trace")  # (text, exit status) -> exit status
 _NOT_FOUND, _NOT_RUN = 127, 126  # as shells have it
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 
@@ -185,8 +188,3 @@ def _bytes(text: str) -> int:
     if not 1 << 14 <= size <= 1 << 40:
         raise argparse.ArgumentTypeError(f"{text} is not a number of bytes from 16K to 1024G")
     return size
-
-
-def _say(text: str, status: int) -> int:
-    print(f"vkshare trace: {text}", file=sys.stderr)
-    return status

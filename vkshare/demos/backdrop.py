@@ -42,12 +42,9 @@ def create(device: Device, layout: Layout, format: str = "rgba8unorm") -> Surfac
     """A surface that holds the backdrop, owned: the source of each frame's copy()."""
     surface = device.create_surface(layout.width, layout.height, format)
     surface.acquire(0)
+    tiling = "optimal" if "optimal" in device.capabilities.tilings else "auto"
     with (
-        (
-            device.create_surface(layout.width, layout.height, "rgba16float", tiling="optimal")
-            if "optimal" in device.capabilities.tilings
-            else device.create_surface(layout.width, layout.height, "rgba16float")
-        ) as fine,
+        device.create_surface(layout.width, layout.height, "rgba16float", tiling=tiling) as fine,
         device.create_surface(_NOISE, _NOISE, "rgba8unorm") as noise,
     ):
         fine.acquire(0)

@@ -74,28 +74,13 @@ class Lettering:
     def draw_fixed(self, image: Image.Image) -> None:
         """Draw the constant part of the text."""
         draw = ImageDraw.Draw(image)
-        self._heading(draw)
-        self._lines(draw)
         x, y, _, height = self._layout.live_line
         self._text(draw, (x, y + height + self._px(50)), self._facts.adapter, 18, FAINT, "ls")
-
-    def draw_live(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
-        """Draw the changing part of the text, in layout.live_area."""
-        draw = ImageDraw.Draw(image)
-        self._live(draw, frame, seconds, rate)
-        layout = self._layout
-        for rect, colour in marks.squares(marks.code(frame, 1), layout.text_mark, layout.mark_cell):
-            self._rectangle(draw, rect, colour)
-
-    def _heading(self, draw: ImageDraw.ImageDraw) -> None:
         x, y, _, height = self._layout.title
         self._text(draw, (x, y + height), "vkshare", 84, WHITE, "ls")
         self._text(draw, (x + self._px(4), y + height + self._px(50)), self._facts.claim, 26, SOFT, "ls")
-
-    def _lines(self, draw: ImageDraw.ImageDraw) -> None:
         if not self._layout.is_wide:
             return
-        x, y, _, height = self._layout.title
         left, top = self._origin
         for index, (word, line) in enumerate(self._facts.lines):
             centre = y + height + self._px(126 + 46 * index)
@@ -106,8 +91,13 @@ class Lettering:
             self._text(draw, (start + self._px(32), centre), word, 20, FAINT, "lm")
             self._text(draw, (start + self._px(92), centre), line, 22, SOFT, "lm")
 
-    def _live(self, draw: ImageDraw.ImageDraw, frame: int, seconds: float, rate: float) -> None:
-        x, y, width, height = self._layout.live_line
+    def draw_live(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
+        """Draw the changing part of the text, in layout.live_area."""
+        draw = ImageDraw.Draw(image)
+        layout = self._layout
+        for rect, colour in marks.squares(marks.code(frame, 1), layout.text_mark, layout.mark_cell):
+            self._rectangle(draw, rect, colour)
+        x, y, width, height = layout.live_line
         baseline = y + height
         number = str(frame + 1)
         self._text(draw, (x, baseline), number, 48, WHITE, "ls")

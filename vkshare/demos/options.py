@@ -1,10 +1,13 @@
-"""Options of the demos, in a form that is also passed to their processes."""
+"""Options of the demos, in a form that is also passed to their processes, and the adapter that follows from them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import vkshare
+from vkshare.core import adapter as _adapter
 from vkshare.demos import layout
 
 
@@ -62,3 +65,39 @@ class DesktopOptions(StageOptions):
         StageOptions.__post_init__(self)
         if not 0.1 <= self.crash_after <= 3600:
             raise ValueError(f"crash-after is {self.crash_after:g} s; allowed are 0.1 to 3600")
+
+
+_SHARED_MEMORY = {"opaque_fd", "memfd"}
+
+
+def choose(options: Options) -> tuple[vkshare.Adapter, str]:
+    """The adapter, and a sentence's worth of reason.
+
+    Raises
+    ------
+    ValueError, UnsupportedError
+        As vkshare.open() does.
+    """
+    environment = [name for name in ("VKSHARE_BACKEND", "VKSHARE_ADAPTER") if os.environ.get(name)]
+    if options.adapter is not None:
+        return _adapter.choose(options.adapter, options.backend), f"--adapter {options.adapter} names it"
+    if options.backend != "auto" or environment:
+        given = f"--backend {options.backend}" if options.backend != "auto" else ""
+        reason = " and ".join([*([given] if given else []), *(f"{name}={os.environ[name]}" for name in environment)])
+        return _adapter.choose(None, options.backend), f"the best for {reason}"
+    found = vkshare.adapters()
+    usable = [each for each in found if each.capabilities.surface_memory & _SHARED_MEMORY] or found
+    _adapter.check_validated(usable[0])
+    return usable[0], _why(usable[0], found)
+
+
+def _why(chosen: vkshare.Adapter, found: list[vkshare.Adapter]) -> str:
+    kinds = {"gpu": "a GPU", "software": "a Vulkan driver in software", "cpu": "the CPU backend"}
+    reason = f"the best of {len(found)} found: {kinds[chosen.kind]}"
+    for each in found[: found.index(chosen)]:
+        reason += f"; {each.name} cannot share surfaces"
+    if chosen.kind != "gpu":
+        reason += ", as there is no GPU that Vulkan can use" if chosen.kind == "software" else ", as there is no Vulkan"
+        unusable = [f"{name}: {why}" for name, why in _adapter.skipped()]
+        reason += f" ({'; '.join(unusable)})" if unusable else ""
+    return reason

@@ -16,11 +16,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import vkshare
-from vkshare.demos import choice, pictures, process
+from vkshare.demos import pictures, process
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Writer
-from vkshare.demos.options import Options
+from vkshare.demos.options import Options, choose
 from vkshare.demos.painter import Painter
 from vkshare.demos.stamps import ACQUIRED, ASKED, PARTIES, RELEASED, Stamps
 
@@ -127,7 +127,7 @@ def _receive(link: socket.socket) -> bytes:
 def _renderer(party: _Party) -> dict[str, Any]:
     """Makes the surface, and draws the scene into it with device commands."""
     options, layout = party.options, party.layout
-    adapter, why = choice.choose(options)
+    adapter, why = choose(options)
     with ExitStack() as stack:
         device = stack.enter_context(vkshare.open(adapter, name="demo renderer"))
         surface = stack.enter_context(device.create_surface(layout.width, layout.height, "rgba8unorm"))

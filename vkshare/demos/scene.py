@@ -154,7 +154,7 @@ class _Seen:
 
     def __init__(self, placed: _Placed, lens: _Lens, mirrored: bool) -> None:
         self._placed = placed
-        self._solid = placed.solid
+        solid = placed.solid
         world, normals = placed.world, placed.normals
         self._strength: Array = np.ones((len(world), 1), np.float32)
         if mirrored:
@@ -164,14 +164,21 @@ class _Seen:
             world, normals = world * flip + np.array([0, 2 * _FLOOR, 0], np.float32), normals * flip
         self._clip = lens.project(world)
         screen = self._clip[:, :2] / self._clip[:, 3:]
-        front = _counter_clockwise(screen[self._solid.triangles]) != mirrored
-        self._corners = self._solid.triangles[front].reshape(-1)
-        self._outline = _outline(self._solid.edges, front)
+        corners = screen[solid.triangles]
+        edge1, edge2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+        # Seen with y upwards (clip space's y runs down), front faces are counter-clockwise.
+        front = (edge1[:, 0] * edge2[:, 1] < edge1[:, 1] * edge2[:, 0]) != mirrored
+        self._corners = solid.triangles[front].reshape(-1)
+        # (n, 2) vertices: the edges between a front face and a back face, as the front face has them.
+        sides = front[solid.edges[:, :, 0]]
+        first = solid.edges[sides[:, 0] & ~sides[:, 1], 0, 1:]
+        second = solid.edges[sides[:, 1] & ~sides[:, 0], 1, 1:]
+        self._outline = np.concatenate([first, second])
         self._rim = _outward(self._outline, world, normals, screen, lens)
 
     def textured(self) -> Array:
         """(N, 10) rows: texture times light."""
-        return self._with_rim(self._rows(self._placed.light, self._solid.uv))
+        return self._with_rim(self._rows(self._placed.light, self._placed.solid.uv))
 
     def coloured(self, colour: Array) -> Array:
         """(N, 8) rows in one colour and its gloss."""
@@ -197,21 +204,6 @@ class _Seen:
         far[..., 4:8] = 0
         strips = np.stack([near[:, 0], far[:, 0], far[:, 1], near[:, 0], far[:, 1], near[:, 1]], 1)
         return np.concatenate([rows[self._corners], strips.reshape(-1, rows.shape[1])])
-
-
-def _counter_clockwise(corners: Array) -> Array:
-    """(T,) bools of (T, 3, 2) points, seen with y upwards (clip space's y runs down)."""
-    edge1, edge2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
-    turned: Array = edge1[:, 0] * edge2[:, 1] < edge1[:, 1] * edge2[:, 0]
-    return turned
-
-
-def _outline(edges: Array, front: Array) -> Array:
-    """(n, 2) vertices: the edges between a front face and a back face, as the front face has them."""
-    sides = front[edges[:, :, 0]]
-    first = edges[sides[:, 0] & ~sides[:, 1], 0, 1:]
-    second = edges[sides[:, 1] & ~sides[:, 0], 1, 1:]
-    return np.concatenate([first, second])
 
 
 def _outward(outline: Array, world: Array, normals: Array, screen: Array, lens: _Lens) -> Array:

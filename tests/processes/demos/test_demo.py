@@ -31,11 +31,11 @@ from support.demo_runs import said
 import vkshare
 from vkshare import cli
 from vkshare.core import adapter
-from vkshare.demos import backdrop, choice, marks, pictures, shared
+from vkshare.demos import backdrop, marks, pictures, shared
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Layer, Lettering
-from vkshare.demos.options import Options
+from vkshare.demos.options import Options, choose
 from vkshare.demos.painter import Painter
 from vkshare.demos.process import Child
 from vkshare.demos.scene import Scene
@@ -104,9 +104,9 @@ def test_a_demo_without_vulkan_is_not_run_unvalidated_where_validation_is_wanted
     monkeypatch.setattr("vkshare.adapters", lambda: adapter.adapters("cpu"))
     monkeypatch.setenv("VKSHARE_VALIDATION", "1")
     with pytest.raises(UnsupportedError, match="the validation layer checks Vulkan"):
-        choice.choose(options)
+        choose(options)
     monkeypatch.setenv("VKSHARE_VALIDATION", "0")
-    assert choice.choose(options)[0].backend == "cpu"
+    assert choose(options)[0].backend == "cpu"
 
 
 def test_a_forced_copy_shows_in_the_bytes_copied() -> None:

@@ -15,7 +15,7 @@ pytest.importorskip("PIL", reason="the demo needs Pillow")
 from support.demo_runs import demo, name_of, on, picture, said
 
 import vkshare as vks
-from vkshare.demos import inks, text
+from vkshare.demos import text
 from vkshare.demos.layout import Layout
 from vkshare.demos.options import Options
 
@@ -56,14 +56,14 @@ def test_it_fits_the_smallest_and_upright_pictures(vks_adapter: vks.Adapter, siz
 def test_a_library_that_draws_nothing_or_elsewhere_fails_the_run(
     vks_adapter: vks.Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Elsewhere(inks.PillowInk):
+    class Elsewhere(text.PillowInk):
         def __init__(self, view: Any) -> None:
             super().__init__(view)
             from PIL import Image, ImageDraw
 
             self._draw = ImageDraw.Draw(Image.new("RGBA", self._size))
 
-    monkeypatch.setitem(inks.INKS, "pillow", Elsewhere)
+    monkeypatch.setitem(text.INKS, "pillow", Elsewhere)
     report, _ = text.run(options(vks_adapter), "pillow", False)
     assert report["written"] == 0
     assert not report["ok"]

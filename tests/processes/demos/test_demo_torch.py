@@ -19,11 +19,11 @@ from support.demo_runs import demo, name_of, on, picture, said, shown_demo
 from support.private_displays import XDisplay, without_displays
 
 import vkshare as vks
-from vkshare.demos import echo, marks
+from vkshare.demos import marks
 from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import StageOptions, opened
-from vkshare.demos.turns import Turns
+from vkshare.demos.turns import Echo, Turns, load
 from vkshare.errors import UnsupportedError
 
 pytest_plugins = ["support.private_displays"]
@@ -91,8 +91,8 @@ def test_pytorch_works_in_the_surfaces_own_memory(
     vks_adapter: vks.Adapter, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    real = echo.Echo.step
-    monkeypatch.setattr(echo.Echo, "step", lambda self, p, n: (seen.append(p.data_ptr()), real(self, p, n))[1])
+    real = Echo.step
+    monkeypatch.setattr(Echo, "step", lambda self, p, n: (seen.append(p.data_ptr()), real(self, p, n))[1])
     with played(vks_adapter, torch, 3) as (_, turns):
         if turns._shared is None:
             with turns._surface.access(writable=False) as view:
@@ -122,7 +122,7 @@ def test_a_picture_that_was_not_drawn_for_this_frame_is_counted_and_fails_the_ru
 def test_a_last_picture_without_pytorchs_work_fails_the_run(
     vks_adapter: vks.Adapter, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(echo.Echo, "step", lambda self, picture, number: None)
+    monkeypatch.setattr(Echo, "step", lambda self, picture, number: None)
     with played(vks_adapter, torch, 2) as (_, turns):
         report = turns.report()
         assert not report["shown"]
@@ -171,7 +171,7 @@ def test_without_pytorch_the_extra_is_named(
 
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UnsupportedError, match=r"torch is not installed.*vkshare\[torch\]"):
-        echo.load()
+        load()
     assert main(["demo", "torch", "--backend", "cpu", "--headless"]) == 1
     assert "pip install vkshare[torch]" in capsys.readouterr().err
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -13,9 +13,8 @@ import vkshare
 from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
 from vkshare.demos import pictures, process
 from vkshare.demos.desktop.census import Census
-from vkshare.demos.desktop.panel import Panel
 from vkshare.demos.desktop.places import NAMES, Desk
-from vkshare.demos.desktop.wallpaper import Wallpaper
+from vkshare.demos.desktop.wallpaper import Panel, Wallpaper
 from vkshare.demos.options import DesktopOptions
 from vkshare.demos.stage import rgba
 from vkshare.util.closing import Scoped
