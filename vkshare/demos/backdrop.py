@@ -49,7 +49,9 @@ def create(device: Device, layout: Layout, format: str = "rgba8unorm") -> Surfac
     ):
         fine.acquire(0)
         noise.acquire(0)
-        noise.write(_noise())
+        tile = np.zeros((_NOISE, _NOISE, 4), np.uint8)
+        tile[..., :3] = np.random.default_rng(7).integers(0, 256, (_NOISE, _NOISE, 1), np.uint8)
+        noise.write(tile)
         commands = device.record().draw_triangles(fine, _mesh(layout))
         for left in range(0, layout.width, _NOISE):
             for top in range(0, layout.height, _NOISE):
@@ -68,10 +70,3 @@ def _mesh(layout: Layout) -> Array:
     # Half a step darker, which the noise makes up for on average.
     points[..., 2:5] = np.clip(colour_at(layout, x * layout.width, y * layout.height) - 0.5, 0, None) / 255
     return mesh(points)
-
-
-def _noise() -> Array:
-    tile = np.zeros((_NOISE, _NOISE, 4), np.uint8)
-    grey = np.random.default_rng(7).integers(0, 256, (_NOISE, _NOISE, 1), np.uint8)
-    tile[..., :3] = grey
-    return tile

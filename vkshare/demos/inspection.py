@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vkshare.demos import backdrop, marks
-from vkshare.demos.layout import Layout, Rect
+from vkshare.demos.layout import Layout
 
 _CLOSE = 6  # steps of 255 that the backdrop may be off
 _DIFFERENT = 12  # steps of 255 from where on it is something else
@@ -46,7 +46,8 @@ class Inspector:
 
     def _text(self, pixels: Any) -> Iterator[str]:
         for name, rect, least in (("title", self._layout.title, 0.04), ("frame number", self._layout.live_line, 0.002)):
-            share = _bright_share(pixels, rect)
+            x, y, width, height = rect
+            share = float((pixels[y : y + height, x : x + width, :3].min(2) >= _BRIGHT).mean())
             if not least <= share <= 0.6:
                 yield f"the {name} covers {share:.1%} of its place, expected are {least:.1%} to 60 %"
 
@@ -66,11 +67,6 @@ def _checksum(pixels: Any) -> int:
     for row in pixels:  # rows are padded
         checksum = zlib.crc32(row, checksum)
     return checksum
-
-
-def _bright_share(pixels: Any, rect: Rect) -> float:
-    x, y, width, height = rect
-    return float((pixels[y : y + height, x : x + width, :3].min(2) >= _BRIGHT).mean())
 
 
 def _off(pixels: Any, points: tuple[Any, Any], expected: Any, steps: int) -> float:

@@ -52,9 +52,7 @@ class Layout:
     @property
     def text_area(self) -> Rect:
         """Everything that the text process draws lies in it."""
-        if self.is_wide:
-            return 0, 0, round(0.45 * self.width), self.height
-        return 0, 0, self.width, self.height
+        return 0, 0, round(0.45 * self.width) if self.is_wide else self.width, self.height
 
     @property
     def title(self) -> Rect:

@@ -66,7 +66,7 @@ class _Party:
         for link in self.links:
             link.settimeout(_PATIENCE)
         self._index = index
-        self._stamps = Stamps(stamps, options.frames)
+        self._stamps = Stamps(stamps)
         os.close(stamps)
         self._status = status
 

@@ -44,7 +44,7 @@ def run(
             _watch(children, signals, progress)
         finally:
             process.end(children)
-        return None if signals.came else _report(options, Stamps(stamps, options.frames), [c.done for c in children])
+        return None if signals.came else _report(options, Stamps(stamps), [child.done for child in children])
     finally:
         os.close(stamps)
 

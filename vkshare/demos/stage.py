@@ -111,7 +111,12 @@ def opened(options: StageOptions, title: str, **swapchain_options: Any) -> Itera
         As vkshare.open() and device.create_swapchain() raise them.
     """
     with ExitStack() as stack:
-        window = None if options.headless else stack.enter_context(_window(options, title))
+        window = None
+        if not options.headless:
+            try:
+                window = stack.enter_context(vkshare.Window(options.width, options.height, title))
+            except UnsupportedError as error:
+                raise NoDisplay(f"{error}. Without a display: --headless --output picture.png") from error
         device = stack.enter_context(vkshare.open(options.adapter, backend=options.backend, name=title))
         swapchain = device.create_swapchain(
             window or vkshare.Headless(options.width, options.height),
@@ -120,10 +125,3 @@ def opened(options: StageOptions, title: str, **swapchain_options: Any) -> Itera
         )
         stack.enter_context(swapchain)
         yield Stage(device, swapchain, window)
-
-
-def _window(options: StageOptions, title: str) -> vkshare.Window:
-    try:
-        return vkshare.Window(options.width, options.height, title)
-    except UnsupportedError as error:
-        raise NoDisplay(f"{error}. Without a display: --headless --output picture.png") from error

@@ -17,16 +17,15 @@ ASKED, ACQUIRED, RELEASED = range(3)
 class Stamps:
     """Nanoseconds of CLOCK_MONOTONIC, [frame, party, moment]. Each process writes its own column only."""
 
-    def __init__(self, fd: int, frames: int) -> None:
+    def __init__(self, fd: int) -> None:
         """Maps `fd`, which stays the caller's."""
-        self._memory = mmap.mmap(fd, _size(frames))
-        self._times: Any = np.frombuffer(self._memory, np.int64).reshape(frames, len(PARTIES), 3)
+        self._times: Any = np.frombuffer(mmap.mmap(fd, 0), np.int64).reshape(-1, len(PARTIES), 3)
 
     @staticmethod
     def create(frames: int) -> int:
         """A file descriptor of the right size, the caller's."""
         fd = os.memfd_create("vkshare:demo", os.MFD_CLOEXEC)
-        os.ftruncate(fd, _size(frames))
+        os.ftruncate(fd, frames * len(PARTIES) * 3 * 8)
         return fd
 
     def mark(self, frame: int, party: int, moment: int) -> None:
@@ -48,7 +47,3 @@ class Stamps:
         if taker <= giver:  # the next frame's
             given, asked, acquired = given[:-1], asked[1:], acquired[1:]
         return (acquired - np.maximum(given, asked)) / 1e9
-
-
-def _size(frames: int) -> int:
-    return frames * len(PARTIES) * 3 * 8

@@ -57,11 +57,15 @@ def run(options: Options, library: str, two_devices: bool) -> tuple[dict[str, An
         canvas.acquire(0)
         devices = {renderer, writer}
         before = sum(device.statistics().copied_bytes for device in devices)
-        page, writing = Page(layout, two_devices), []
+        writing: list[float] = []
+        last: Any = None  # the pixels of the last frame
         start = time.perf_counter()
         for frame in range(options.frames):
-            last, seconds = _write(letters, ink, page, frame, options.frames)
-            writing.append(seconds)
+            with letters.access(_FOR_WRITER, _FOR_RENDERER) as view:
+                began = time.perf_counter()
+                _page(ink(view), layout, two_devices, frame, options.frames)
+                writing.append(time.perf_counter() - began)
+                last = view.array.copy() if frame == options.frames - 1 else None
             with theirs.access(_FOR_RENDERER, _FOR_WRITER) as view:
                 commands = painter.record(canvas, frame, frame / options.frames)
                 renderer.submit(commands.composite(view, canvas, at=layout.text_area[:2], alpha=ink.alpha))
@@ -92,15 +96,6 @@ def run(options: Options, library: str, two_devices: bool) -> tuple[dict[str, An
         return report, canvas.read()
 
 
-def _write(letters: vkshare.Surface, ink: type[Ink], page: Page, frame: int, frames: int) -> tuple[Any, float]:
-    """Writes a frame's text; returns a copy of the last frame's pixels, and the seconds that it took."""
-    with letters.access(_FOR_WRITER, _FOR_RENDERER) as view:
-        began = time.perf_counter()
-        page.write(ink(view), frame, frames)
-        seconds = time.perf_counter() - began
-        return (view.array.copy() if frame == frames - 1 else None), seconds
-
-
 def _letters(device: vkshare.Device, area: Rect, format: str) -> vkshare.Surface:
     """Rows in order, which the CPU sees. It is only composited: SwiftShader shares no linear images to render to."""
     surface = device.create_surface(*area[2:], format, tiling="linear", usage=("sample", "copy"))
@@ -112,41 +107,36 @@ def _letters(device: vkshare.Device, area: Rect, format: str) -> vkshare.Surface
     return surface
 
 
-class Page:
-    """The text: a panel with a title, facts, a ring that closes, and bars."""
+def _page(ink: Ink, layout: Layout, two_devices: bool, frame: int, frames: int) -> None:
+    """A frame's text: a panel with a title, facts, a ring that closes, and bars. All of the one before goes."""
+    unit, left = layout.unit, layout.margin
+    _, _, width, height = layout.text_area
+    inside = width - 2 * left
+    ink.clear()
+    edge = left / 2, height - left / 2
+    upright = [(edge[0], 344 * unit), (edge[1] - 236 * unit, edge[1])]  # they have the cube between two
+    for top, bottom in [edge] if layout.is_wide else upright:
+        ink.panel((left / 2, top, width - left, bottom - top), 28 * unit, _GLASS)
+    ink.text((left, 132 * unit), "vkshare", 78 * unit, _WHITE)
+    ink.text((left, 180 * unit), "text in the surface's own memory", 25 * unit, _SOFT)
+    where = "two devices, one memory" if two_devices else "one device, one memory"
+    for line, said in enumerate((f"by {ink.called()}", where, "no copy, under the same access")):
+        baseline = (244 + 36 * line) * unit
+        ink.ring((left + 7 * unit, baseline - 8 * unit), 5 * unit, 5 * unit, 1.0, (_CYAN, _AMBER, _SOFT)[line])
+        ink.text((left + 28 * unit, baseline), said, 22 * unit, _SOFT)
+    x, y = left + 82 * unit, height - left - 112 * unit
+    ink.ring((x, y), 68 * unit, 14 * unit, 1.0, _TRACK)
+    ink.ring((x, y), 68 * unit, 14 * unit, (frame + 1) / frames, _CYAN)
+    ink.text((x, y + 14 * unit), str(frame + 1), 40 * unit, _WHITE, centred=True)
+    _bars(ink, unit, left + 200 * unit, height - left - 44 * unit, inside - 216 * unit, frame)
 
-    def __init__(self, layout: Layout, two_devices: bool) -> None:
-        self._layout = layout
-        self._where = "two devices, one memory" if two_devices else "one device, one memory"
 
-    def write(self, ink: Ink, frame: int, frames: int) -> None:
-        """A frame's text and shapes; everything of the one before goes."""
-        unit, left = self._layout.unit, self._layout.margin
-        _, _, width, height = self._layout.text_area
-        inside = width - 2 * left
-        ink.clear()
-        edge = left / 2, height - left / 2
-        upright = [(edge[0], 344 * unit), (edge[1] - 236 * unit, edge[1])]  # they have the cube between two
-        for top, bottom in [edge] if self._layout.is_wide else upright:
-            ink.panel((left / 2, top, width - left, bottom - top), 28 * unit, _GLASS)
-        ink.text((left, 132 * unit), "vkshare", 78 * unit, _WHITE)
-        ink.text((left, 180 * unit), "text in the surface's own memory", 25 * unit, _SOFT)
-        for line, said in enumerate((f"by {ink.called()}", self._where, "no copy, under the same access")):
-            baseline = (244 + 36 * line) * unit
-            ink.ring((left + 7 * unit, baseline - 8 * unit), 5 * unit, 5 * unit, 1.0, (_CYAN, _AMBER, _SOFT)[line])
-            ink.text((left + 28 * unit, baseline), said, 22 * unit, _SOFT)
-        x, y = left + 82 * unit, height - left - 112 * unit
-        ink.ring((x, y), 68 * unit, 14 * unit, 1.0, _TRACK)
-        ink.ring((x, y), 68 * unit, 14 * unit, (frame + 1) / frames, _CYAN)
-        ink.text((x, y + 14 * unit), str(frame + 1), 40 * unit, _WHITE, centred=True)
-        self._bars(ink, left + 200 * unit, height - left - 44 * unit, inside - 216 * unit, frame)
-
-    def _bars(self, ink: Ink, left: float, bottom: float, width: float, frame: int) -> None:
-        unit, pitch = self._layout.unit, width / _BARS
-        for bar in range(_BARS):
-            high = 0.5 + 0.32 * math.sin(bar * 0.55 + frame * 0.11) + 0.16 * math.sin(bar * 1.7 - frame * 0.07)
-            height = max(8 * unit, round(136 * high) * unit)
-            ink.panel((left + bar * pitch, bottom - height, 0.62 * pitch, height), 0.25 * pitch, _AMBER)
+def _bars(ink: Ink, unit: float, left: float, bottom: float, width: float, frame: int) -> None:
+    pitch = width / _BARS
+    for bar in range(_BARS):
+        high = 0.5 + 0.32 * math.sin(bar * 0.55 + frame * 0.11) + 0.16 * math.sin(bar * 1.7 - frame * 0.07)
+        height = max(8 * unit, round(136 * high) * unit)
+        ink.panel((left + bar * pitch, bottom - height, 0.62 * pitch, height), 0.25 * pitch, _AMBER)
 
 
 # ---- the libraries: classes with the same methods ------------------------------------------------------------------

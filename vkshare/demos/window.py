@@ -165,6 +165,10 @@ class Graph:
         x, y, width, _ = self._panel
         self._words = Layer(device, (x, y, width, self._plot[1] - y))
         self._labelled = -np.inf
+        # Pixels: of a bar, and from one to the next.
+        self._bar = max(1, round(2 * layout.unit))
+        self._step = self._bar + round(layout.unit)
+        self._columns = min(KEPT, self._plot[2] // self._step)
 
     def record(self, commands: CommandList, target: Surface | View, times: FrameTimes) -> None:
         """Draws it over the target, which has the layout's size."""
@@ -183,26 +187,15 @@ class Graph:
 
     # ---- bars -----------------------------------------------------------------------------------------------------
 
-    @property
-    def _step(self) -> tuple[int, int]:
-        """Pixels: of a bar, and from one to the next."""
-        wide = max(1, round(2 * self._layout.unit))
-        return wide, wide + round(self._layout.unit)
-
-    @property
-    def _columns(self) -> int:
-        return min(KEPT, self._plot[2] // self._step[1])
-
     def _triangles(self, recent: Array, top: float) -> Array:
         x, y, width, height = self._panel
         left, plot_top, plot_width, plot_height = self._plot
         hair = max(1, round(self._layout.unit))
         panel = [(x, y, width, height), (x, y, width, hair)]
         rows = [round(plot_top + plot_height * (1 - line / top)) for line in _LINES if top / 8 < line < top]
-        bar, step = self._step
         heights = np.clip(np.round(plot_height * recent / top), 1, plot_height)
-        lefts = left + plot_width - step * np.arange(len(recent), 0, -1)
-        bars = np.stack([lefts, plot_top + plot_height - heights, np.full(len(recent), bar), heights], 1)
+        lefts = left + plot_width - self._step * np.arange(len(recent), 0, -1)
+        bars = np.stack([lefts, plot_top + plot_height - heights, np.full(len(recent), self._bar), heights], 1)
         kinds = np.searchsorted(np.array(_LINES) * _TOLERANCE, recent)
         return quads(
             np.array([*panel, *bars, *((left, row, plot_width, hair) for row in rows)]),

@@ -368,7 +368,7 @@ def test_without_pillow_the_extra_to_install_is_named(
 
 def test_a_hand_over_is_timed_from_the_later_of_release_and_request() -> None:
     fd = Stamps.create(2)
-    stamps = Stamps(fd, 2)
+    stamps = Stamps(fd)
     os.close(fd)
     times = stamps._times
     times[0] = [[0, 0, 1_000], [100, 4_000, 9_000], [20_000, 20_500, 30_000]]

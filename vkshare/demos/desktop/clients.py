@@ -28,6 +28,9 @@ _SLOW = 0.5  # seconds that the slow one takes for a frame
 _LEG = 2.5  # seconds that the drifter takes from one place to the next
 
 
+_Record = Callable[[vkshare.Surface, int, float], vkshare.CommandList]  # its arguments: where, number, seconds
+
+
 @dataclass(frozen=True)
 class Guest:
     """The arguments of a client process, and the common part of the programs below."""
@@ -68,6 +71,19 @@ class Guest:
                     draw(image, number, seconds)
                     number_on(image, self.layout, number, self.number)
 
+    def rendered(self, device: vkshare.Device, window: Any, record: _Record) -> None:
+        """Draws with the device's commands, at each tick.
+
+        On a surface of its own first: edges are blended, which not every driver does in images that
+        are shared.
+        """
+        with device.create_surface(*self.place[2:]) as scene:
+            scene.acquire()
+            for number, seconds in frames(window):
+                commands = record(scene, number, seconds)
+                with window.frame() as frame:
+                    device.submit(commands.copy(scene, frame.surface))
+
 
 def frames(window: Any, every: int = 1) -> Iterator[tuple[int, float]]:
     """(number, seconds since the first) at ticks, until the window is closed."""
@@ -86,15 +102,9 @@ def cube(guest: Guest) -> None:
         guest.device() as device,
         guest.desktop(device) as desktop,
         Painter(device, guest.layout) as painter,
-        device.create_surface(guest.layout.width, guest.layout.height) as scene,
     ):
-        scene.acquire()
         window = guest.window(desktop, f"drawn by {device.adapter.name}")
-        for number, seconds in frames(window):
-            # Its edges are blended, which not every driver does in images that are shared.
-            commands = painter.record(scene, number, seconds / _TURN % 1)
-            with window.frame() as frame:
-                device.submit(commands.copy(scene, frame.surface))
+        guest.rendered(device, window, lambda scene, number, at: painter.record(scene, number, at / _TURN % 1))
 
 
 def ribbons(guest: Guest) -> None:
@@ -109,15 +119,12 @@ def ribbons(guest: Guest) -> None:
 
 
 def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
-    width, height = guest.layout.width, guest.layout.height
-    with device.create_surface(width, height) as drawn:
-        drawn.acquire()
-        for number, seconds in frames(window):
-            commands = device.record().clear(drawn, pictures.NIGHT)
-            commands.draw_triangles(drawn, pictures.ribbons(seconds))
-            marks.fill(commands, drawn, guest.layout, marks.code(number, guest.number))
-            with window.frame() as frame:
-                device.submit(commands.copy(drawn, frame.surface))
+    def record(scene: vkshare.Surface, number: int, seconds: float) -> vkshare.CommandList:
+        commands = device.record().clear(scene, pictures.NIGHT)
+        commands.draw_triangles(scene, pictures.ribbons(seconds))
+        return marks.fill(commands, scene, guest.layout, marks.code(number, guest.number))
+
+    guest.rendered(device, window, record)
 
 
 def clock(guest: Guest) -> None:
