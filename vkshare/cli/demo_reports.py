@@ -186,13 +186,8 @@ def desktop(args: argparse.Namespace) -> int:
     from vkshare.demos.desktop import run as desktop
     from vkshare.demos.options import DesktopOptions
 
-    options = DesktopOptions(
-        **options_of(args),
-        frames=frames_of(args),
-        headless=args.headless,
-        is_one_process=args.one_process,
-        crash_after=args.crash_after,
-    )
+    more = {"is_one_process": args.one_process, "crash_after": args.crash_after}
+    options = DesktopOptions(**options_of(args), frames=frames_of(args), headless=args.headless, **more)
     try:
         return _run(lambda signals: desktop.run(options, signals), args.json, _desktop_text)
     except NoDisplay as error:

@@ -12,6 +12,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +104,11 @@ def memfd_seals() -> list[Finding]:
     try:
         os.ftruncate(fd, 4096)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        seal = partial(fcntl.fcntl, fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | _FUTURE_WRITE)
         advice = "followers could write a fence page: use Linux 5.1 or later"
         return [
             Finding("memfd seals", "ok", "SHRINK, GROW and SEAL work"),
-            _tried(
-                "memfd FUTURE_WRITE",
-                lambda: fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | _FUTURE_WRITE),
-                advice,
-            ),
+            _tried("memfd FUTURE_WRITE", seal, advice),
         ]
     except OSError as error:
         return [Finding("memfd seals", "missing", str(error), "use Linux 3.17 or later with sealing")]

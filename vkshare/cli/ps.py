@@ -110,13 +110,14 @@ def _told(page: dict[str, Any], processes: set[int], now: float) -> tuple[str, d
     """Under which head it is listed, and what. A page that was written over must not hide the others."""
     try:
         if page["kind"] == 2:
-            return "surfaces", _surface(page, processes, now)
-        if page["kind"] == 3:
-            return "queues", _queue(page, processes, now)
-        return "fences", _fence(page, processes)
+            where, what = "surfaces", _surface(page, now)
+        elif page["kind"] == 3:
+            where, what = "queues", _queue(page, now)
+        else:
+            where, what = "fences", _fence(page)
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        return "unreadable", {"id": f"{page['id']:016x}", "why": why, "processes": sorted(processes)}
+        where, what = "unreadable", {"why": f"{type(error).__name__}: {error}"}
+    return where, {"id": f"{page['id']:016x}", **what, "processes": sorted(processes)}
 
 
 def _image(page: dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +125,10 @@ def _image(page: dict[str, Any]) -> dict[str, Any]:
 
     with contextlib.suppress(ValueError):
         page["format"] = formats.from_code(page["format"]).name
-    return {"id": f"{page['id']:016x}", **{name: page[name] for name in ("width", "height", "format")}}
+    return {name: page[name] for name in ("width", "height", "format")}
 
 
-def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+def _surface(page: dict[str, Any], now: float) -> dict[str, Any]:
     from vkshare.core.keyed_mutex import STATES
 
     names = {slot["slot"]: slot["name"] for slot in page["slots"]}
@@ -145,22 +146,19 @@ def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str,
             for slot in page["slots"]
             if slot["waiting"]
         ],
-        "processes": sorted(processes),
     }
 
 
-def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
+def _fence(page: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": f"{page['id']:016x}",
         "signaller": _process(page["owner_pid"]),
         "status": _STATUSES[page["state"]] if page["state"] < len(_STATUSES) else "invalid",
         "queued": page["queued"],
         "completed": page["completed"],
-        "processes": sorted(processes),
     }
 
 
-def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+def _queue(page: dict[str, Any], now: float) -> dict[str, Any]:
     """`ready` can be dequeued, or passed over where the surface was recovered since; `pending` wait for a flush.
 
     `free` is how many of the surfaces have no pair here.
@@ -198,7 +196,6 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
         "dequeued_seconds_ago": ago(page["taken_at"]),
         "producer": end("producer"),
         "consumer": {**end("consumer"), "waits_seconds": ago(page["waiting_since"])},
-        "processes": sorted(processes),
     }
 
 
@@ -211,7 +208,7 @@ def _since(seconds: float | None) -> str:
     return "never" if seconds is None else f"{table.seconds(seconds)} ago"
 
 
-def _queue_tables(queues: list[dict[str, Any]]) -> str:
+def _queue_tables(queues: list[dict[str, Any]]) -> list[str]:
     counts: list[tuple[object, ...]] = []
     ends: list[tuple[object, ...]] = []
     for q in queues:
@@ -227,8 +224,7 @@ def _queue_tables(queues: list[dict[str, Any]]) -> str:
             ends.append((q["id"], name, end["state"], party, _since(end["seconds"]), waited))
     head = ("QUEUE", "NETWORK", "SURFACES", "FORMAT", "METADATA", "READY", "PENDING", "FREE", "ENQUEUED")
     of_ends = ("QUEUE", "END", "STATE", "PROCESS", "SINCE", "WAITS")
-    tables = _table((*head, "LAST ENQUEUE", "LAST DEQUEUE"), counts, 7), _table(of_ends, ends, 2)
-    return "\n\n".join(filter(None, tables))
+    return [_table((*head, "LAST ENQUEUE", "LAST DEQUEUE"), counts, 7), _table(of_ends, ends, 2)]
 
 
 def _text(reported: dict[str, Any]) -> str:
@@ -253,7 +249,7 @@ def _text(reported: dict[str, Any]) -> str:
         _table(head, surfaces, 4),
         _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
         _table(of_fences, fences, 3),
-        _queue_tables(reported["queues"]),
+        *_queue_tables(reported["queues"]),
         _table(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad, 0),
     ]
     return "\n\n".join(filter(None, tables))

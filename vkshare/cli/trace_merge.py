@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
 from vkshare.cli import trace_files
-from vkshare.cli.trace_files import RECORD, Recorded
+from vkshare.cli.trace_files import Recorded
 from vkshare.cli.trace_json import Point, Sheet
 from vkshare.util import trace
 
@@ -85,11 +85,10 @@ class _Merge:
         ]
 
     def run(self) -> None:
-        names = RECORD.names or ()
-        columns = [[r.records[name].tolist() for name in names] for r in self._found]
+        rows = [r.records.tolist() for r in self._found]
         threads = [r.threads.tolist() for r in self._found]
         for file, index in trace_files.in_order(self._found):
-            kind, status, device, *numbers = (column[index] for column in columns[file])
+            kind, status, device, *numbers = rows[file][index]
             handler = self._handlers[kind]
             if handler is not None:
                 tid = threads[file][index]

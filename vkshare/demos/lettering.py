@@ -43,13 +43,9 @@ class Facts:
     def of_three_processes(cls, adapter: str, frames: int, copies: bool) -> Facts:
         """`copies`: the text is uploaded, in place of being drawn into the surface."""
         by_text = "Pillow writes this, then uploads it" if copies else "Pillow writes into the same memory"
-        lines = ("the renderer draws", by_text, "the checker reads every frame")
-        return cls(
-            adapter,
-            frames,
-            "One surface, three processes" + ("." if copies else ", no copy."),
-            tuple((f"key {index}", line) for index, line in enumerate(lines)),
-        )
+        claim = "One surface, three processes" + ("." if copies else ", no copy.")
+        lines = (("key 0", "the renderer draws"), ("key 1", by_text), ("key 2", "the checker reads every frame"))
+        return cls(adapter, frames, claim, lines)
 
 
 class Lettering:

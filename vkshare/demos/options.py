@@ -78,13 +78,12 @@ def choose(options: Options) -> tuple[vkshare.Adapter, str]:
     ValueError, UnsupportedError
         As vkshare.open() does.
     """
-    environment = [name for name in ("VKSHARE_BACKEND", "VKSHARE_ADAPTER") if os.environ.get(name)]
     if options.adapter is not None:
         return _adapter.choose(options.adapter, options.backend), f"--adapter {options.adapter} names it"
-    if options.backend != "auto" or environment:
-        given = f"--backend {options.backend}" if options.backend != "auto" else ""
-        reason = " and ".join([*([given] if given else []), *(f"{name}={os.environ[name]}" for name in environment)])
-        return _adapter.choose(None, options.backend), f"the best for {reason}"
+    given = [f"--backend {options.backend}"] if options.backend != "auto" else []
+    given += [f"{name}={os.environ[name]}" for name in ("VKSHARE_BACKEND", "VKSHARE_ADAPTER") if os.environ.get(name)]
+    if given:
+        return _adapter.choose(None, options.backend), f"the best for {' and '.join(given)}"
     found = vkshare.adapters()
     usable = [each for each in found if each.capabilities.surface_memory & _SHARED_MEMORY] or found
     _adapter.check_validated(usable[0])

@@ -7,13 +7,17 @@ turn it is.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 import vkshare
 from vkshare.demos import pictures, process
@@ -22,14 +26,54 @@ from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Writer
 from vkshare.demos.options import Options, choose
 from vkshare.demos.painter import Painter
-from vkshare.demos.stamps import ACQUIRED, ASKED, PARTIES, RELEASED, Stamps
 
 if TYPE_CHECKING:
     from vkshare import Device, Surface, View
 
+PARTIES = ("renderer", "text", "checker")  # a party's index is the key that it acquires
+EDGES = ((0, 1), (1, 2), (2, 0))
+_ASKED, _ACQUIRED, _RELEASED = range(3)
 _PATIENCE = 30.0  # seconds: the limit of each wait for another process
 _READY = b"ready"
 _TOLD = 5  # frames whose faults are listed; all are counted
+
+
+class Stamps:
+    """When each process asked for the surface, got it and gave it on: one table in memory that all of them share.
+
+    Nanoseconds of CLOCK_MONOTONIC, [frame, party, moment]. Each process writes its own column only.
+    """
+
+    def __init__(self, fd: int) -> None:
+        """Maps `fd`, which stays the caller's."""
+        self._times: Any = np.frombuffer(mmap.mmap(fd, 0), np.int64).reshape(-1, len(PARTIES), 3)
+
+    @staticmethod
+    def create(frames: int) -> int:
+        """A file descriptor of the right size, the caller's."""
+        fd = os.memfd_create("vkshare:demo", os.MFD_CLOEXEC)
+        os.ftruncate(fd, frames * len(PARTIES) * 3 * 8)
+        return fd
+
+    def mark(self, frame: int, party: int, moment: int) -> None:
+        """Writes down the time."""
+        self._times[frame, party, moment] = time.monotonic_ns()
+
+    def seconds(self) -> float:
+        """From the first frame's acquire to the last frame's release."""
+        return float(self._times[-1, -1, _RELEASED] - self._times[0, 0, _ACQUIRED]) / 1e9
+
+    def held(self, party: int) -> Any:
+        """Seconds that the party owned the surface, one a frame."""
+        return (self._times[:, party, _RELEASED] - self._times[:, party, _ACQUIRED]) / 1e9
+
+    def handovers(self, giver: int, taker: int) -> Any:
+        """Seconds, one a frame: from the release, or from the call of acquire if that came later, until it is owned."""
+        given = self._times[:, giver, _RELEASED]
+        asked, acquired = self._times[:, taker, _ASKED], self._times[:, taker, _ACQUIRED]
+        if taker <= giver:  # the next frame's
+            given, asked, acquired = given[:-1], asked[1:], acquired[1:]
+        return (acquired - np.maximum(given, asked)) / 1e9
 
 
 @contextlib.contextmanager
@@ -78,11 +122,11 @@ class _Party:
     def turn(self, surface: Surface, frame: int, *, writable: bool = True) -> Iterator[View]:
         """Takes this party's turn in a frame: owns the surface by its key, and hands it to the next party's."""
         party = self._index
-        self._stamps.mark(frame, party, ASKED)
+        self._stamps.mark(frame, party, _ASKED)
         with _owned(surface, party, (party + 1) % len(PARTIES), writable=writable) as view:
-            self._stamps.mark(frame, party, ACQUIRED)
+            self._stamps.mark(frame, party, _ACQUIRED)
             yield view
-            self._stamps.mark(frame, party, RELEASED)  # just before release() is called
+            self._stamps.mark(frame, party, _RELEASED)  # just before release() is called
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[tuple[Device, Surface, bool]]:

@@ -91,7 +91,7 @@ class _Stage(Scoped):
     ) -> None:
         self._device = device
         self._layout = layout
-        self._last = None if frames is None else frames - 1
+        self._limit = frames
         self._frames = 0
         self._waits = 0
         self._waited = 0.0
@@ -155,7 +155,7 @@ class _Painting(_Stage):
         self._painter = opening.enter_context(Painter(self._device, self._layout))
 
     def work(self) -> None:
-        for number in count() if self._last is None else range(self._last + 1):
+        for number in count() if self._limit is None else range(self._limit):
             with self.frame() as frame:
                 commands = self._painter.record(frame.surface, number, number / _RATE / _TURN % 1)
                 self._device.submit(commands)
@@ -171,8 +171,7 @@ class _Lettering(_Stage):
         copies = not self.source.surfaces[0].is_host_visible
         written = "Pillow writes this, then uploads it" if copies else "Pillow writes into the same memory"
         lines = (("one", "paints the scene"), ("two", written), ("three", "shows it and gives it back"))
-        frames = None if self._last is None else self._last + 1
-        facts = Facts(self._device.adapter.name, frames, "Three devices, three queues.", lines)
+        facts = Facts(self._device.adapter.name, self._limit, "Three devices, three queues.", lines)
         self._writer = opening.enter_context(Writer(self._device, self._layout, facts, copies))
 
     def work(self) -> None:
@@ -204,7 +203,7 @@ class _Viewing(_Stage):
             self.latencies.append((now - painted) * 1e-9)
             if reported != number or not painted <= lettered <= now:
                 self.wrong.append(f"frame {number} came with the metadata of frame {reported}")
-            if number % _CHECKED == 0 or number == self._last:
+            if number % _CHECKED == 0 or number + 1 == self._limit:
                 self._check(number, surface)
 
     def _check(self, number: int, surface: vkshare.Surface) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from vkshare.compositor.window_host import Signals
 from vkshare.demos import process
 from vkshare.demos.options import Options
+from vkshare.demos.party import EDGES, PARTIES, Stamps
 from vkshare.demos.process import Child, DemoError
-from vkshare.demos.stamps import EDGES, PARTIES, Stamps
 
 _GRACE = 0.5  # seconds in which the others may say what they saw, after one has failed
 _LOOK = 60.0  # seconds: the longest sleep

@@ -73,7 +73,9 @@ class Turns(Scoped):
 
     def _open(self, stack: ExitStack) -> tuple[Any, vkshare.Surface, str]:
         """The surface in CUDA, or None; the surface; why it is not in CUDA."""
-        why = _without_cuda(self._torch)
+        why = ""
+        if not self._torch.cuda.is_available():
+            why = "PyTorch finds no GPU" if self._torch.version.cuda else "this PyTorch is built without CUDA"
         if not why:
             try:
                 with ExitStack() as trial:
@@ -151,13 +153,6 @@ class Turns(Scoped):
     def close(self) -> None:
         """Idempotent."""
         self._owned.close()
-
-
-def _without_cuda(torch: Any) -> str:
-    """Why PyTorch does not run on a GPU here; empty where it does."""
-    if torch.cuda.is_available():
-        return ""
-    return "PyTorch finds no GPU" if torch.version.cuda else "this PyTorch is built without CUDA"
 
 
 # ---- PyTorch's effect ----------------------------------------------------------------------------------------------

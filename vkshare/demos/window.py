@@ -115,12 +115,8 @@ def facts(stage: Stage, frames: int | None) -> Facts:
     mine = f"{swapchain.present_mode}, {swapchain.image_count} images, {proof}"
     ending = ("Esc", "ends it") if stage.window is not None else ("end", f"after {frames} frames")
     where = "in a window" if stage.window is not None else "not shown"
-    return Facts(
-        stage.device.adapter.name,
-        frames,
-        f"One scene, {where}.",
-        (("draw", "the device's own commands"), ("show", mine), ending),
-    )
+    lines = (("draw", "the device's own commands"), ("show", mine), ending)
+    return Facts(stage.device.adapter.name, frames, f"One scene, {where}.", lines)
 
 
 # ---- the graph -----------------------------------------------------------------------------------------------------

@@ -37,10 +37,10 @@ from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Layer, Lettering
 from vkshare.demos.options import Options, choose
 from vkshare.demos.painter import Painter
+from vkshare.demos.party import Stamps
 from vkshare.demos.process import Child
 from vkshare.demos.scene import Scene
 from vkshare.demos.solids import rounded_cube
-from vkshare.demos.stamps import Stamps
 from vkshare.errors import UnsupportedError
 
 pytestmark = [pytest.mark.program, pytest.mark.slow]

@@ -98,11 +98,7 @@ def frames(window: Any, every: int = 1) -> Iterator[tuple[int, float]]:
 
 def cube(guest: Guest) -> None:
     """The demos' scene, by the commands of the compositor's own kind of device."""
-    with (
-        guest.device() as device,
-        guest.desktop(device) as desktop,
-        Painter(device, guest.layout) as painter,
-    ):
+    with guest.device() as device, guest.desktop(device) as desktop, Painter(device, guest.layout) as painter:
         window = guest.window(desktop, f"drawn by {device.adapter.name}")
         guest.rendered(device, window, lambda scene, number, at: painter.record(scene, number, at / _TURN % 1))
 
@@ -136,13 +132,11 @@ def tensor(guest: Guest) -> None:
     """A tensor of PyTorch's over the frame's memory; an array of NumPy's where there is no PyTorch."""
     library: Any = np
     says = "NumPy, as torch is not installed"
-    try:
+    with contextlib.suppress(ImportError, OSError):
         import torch
 
         library = torch
         says = f"PyTorch {torch.__version__}"
-    except (ImportError, OSError):
-        pass
     waves = pictures.Waves(library, guest.layout.width, guest.layout.height)
     guest.drawn(says, lambda image, number, seconds: image.paste(Image.fromarray(waves.at(seconds))), every=2)
 
@@ -150,23 +144,17 @@ def tensor(guest: Guest) -> None:
 def bars(guest: Guest) -> None:
     """One surface, which changes hands by its keyed mutex: 0 to draw, 1 to be shown."""
     x, y, width, height = guest.place
-    with (
-        guest.device() as device,
-        device.create_surface(width, height) as surface,
-        guest.desktop(device) as desktop,
-    ):
+    with guest.device() as device, device.create_surface(width, height) as surface, guest.desktop(device) as desktop:
         window = desktop.show(
             surface, acquire=1, release=0, title=f"{guest.name}: one surface, by its keys", at=(x, y), is_opaque=True
         )
         for number, seconds in frames(window, every=2):
-            try:
-                with surface.access(0, 1, timeout=1) as view:
-                    commands = device.record().clear(view, pictures.NIGHT)
-                    for rect, colour in pictures.bars(width, height, seconds):
-                        commands.fill_rect(view, rect, colour)
-                    device.submit(marks.fill(commands, view, guest.layout, marks.code(number, guest.number)))
-            except vkshare.AcquireTimeout:
-                pass  # a minimised window
+            # A minimised window gives none back.
+            with contextlib.suppress(vkshare.AcquireTimeout), surface.access(0, 1, timeout=1) as view:
+                commands = device.record().clear(view, pictures.NIGHT)
+                for rect, colour in pictures.bars(width, height, seconds):
+                    commands.fill_rect(view, rect, colour)
+                device.submit(marks.fill(commands, view, guest.layout, marks.code(number, guest.number)))
 
 
 def drifter(guest: Guest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,15 +54,13 @@ class Wallpaper(Scoped):
         """Set the text beside each client's name. Does nothing while the compositor has not taken the last picture."""
         if captions == self._captions:
             return
-        try:
+        with contextlib.suppress(vkshare.AcquireTimeout):  # the compositor has not taken the one before
             with self.surface.access(0, 1, timeout=0) as view:
                 self._layer.upload(self._write, captions)
                 commands = self._device.record().copy(self._behind, view)
                 self._layer.record(commands, view)
                 self._device.submit(commands)
             self._captions = dict(captions)
-        except vkshare.AcquireTimeout:  # the compositor has not taken the one before
-            pass
 
     def _write(self, image: Image.Image, captions: Mapping[str, str]) -> None:
         image.alpha_composite(self._slots)
@@ -139,11 +138,9 @@ class Panel(Scoped):
 
     def show(self, counts: list[Count], compositor: Any) -> None:
         """Draws them, where a surface is free."""
-        try:
-            with self._sender.frame(timeout=0) as frame, canvas(frame.view) as image:
-                self._draw(image, counts, compositor)
-        except (vkshare.AcquireTimeout, vkshare.ClosedError):
-            pass
+        nowhere = contextlib.suppress(vkshare.AcquireTimeout, vkshare.ClosedError)
+        with nowhere, self._sender.frame(timeout=0) as frame, canvas(frame.view) as image:
+            self._draw(image, counts, compositor)
 
     def _draw(self, image: Image.Image, counts: list[Count], compositor: Any) -> None:
         draw = ImageDraw.Draw(image)
