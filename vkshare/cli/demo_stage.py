@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from vkshare.demos.stage import Stage, StageOptions
     from vkshare.demos.storm import Report, Sample
 
+    _Show = Callable[[Stage, StageOptions], int]
+
 _POLICIES = {"acquires": False, "fences": True, "auto": None}  # name -> present_fences
 _COLUMNS = {"TIME": 7, "RESIZES": 8, "FRAMES": 8, "ALIVE": 6, "RETIRED": 8, "MOST": 8}
 _COLUMNS |= {"SEMAPHORES": 11, "POOLED": 7, "WAITS": 6, "MEMORY": 10}
@@ -29,13 +31,7 @@ def add_arguments(
     add_common_arguments(parser, default_size)
 
 
-def _present(
-    args: argparse.Namespace,
-    show: Callable[[Stage, StageOptions], int],
-    *,
-    has_end: bool = False,
-    **swapchain_options: Any,
-) -> int:
+def _present(args: argparse.Namespace, show: _Show, *, has_end: bool = False, **swapchain_options: Any) -> int:
     """Opens what the arguments say, calls ``show(stage, options)``, and writes the picture that was shown last.
 
     Parameters

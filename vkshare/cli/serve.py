@@ -19,7 +19,7 @@ from vkshare.cli.output import say
 from vkshare.errors import InvalidCallError, VkshareError
 
 if TYPE_CHECKING:
-    from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
+    from vkshare.compositor.window_host import Signals, WindowHost
 
 HELP = "a render server and a compositor, which show other processes' windows"
 DESCRIPTION = (
@@ -59,12 +59,18 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0 when the user ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
         return say("serve", "--output needs Pillow: pip install vkshare[demo]", 1)
-    from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost
+    from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost, WindowHostOptions
+    from vkshare.demos.options import StageOptions
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        with Signals() as signals, WindowHost(_options(args)) as host:
+        options = options_of(args)
+        StageOptions(**options)  # checks the size
+        can_capture = options.pop("output") is not None
+        more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
+        hosted = WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
+        with Signals() as signals, WindowHost(hosted) as host:
             _serve(args, host, signals)
         return 0
     except (NoDisplay, ValueError, OSError) as error:
@@ -73,17 +79,6 @@ def run(args: argparse.Namespace) -> int:
         return say("serve", str(error), 1)
     finally:
         sys.setswitchinterval(before)
-
-
-def _options(args: argparse.Namespace) -> WindowHostOptions:
-    from vkshare.compositor.window_host import WindowHostOptions
-    from vkshare.demos.options import StageOptions
-
-    options = options_of(args)
-    StageOptions(**options)  # checks the size
-    can_capture = options.pop("output") is not None
-    more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
-    return WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
 
 
 def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from vkshare.cli.output import say
 
@@ -135,7 +135,8 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
 
     found, bad = trace_files.read_all(directory)
     try:
-        with _replacing(file) as path, _opened(path, file) as out:
+        opened: Any = partial(gzip.open, compresslevel=5) if file.suffix == ".gz" else open
+        with _replacing(file) as path, opened(path, mode="wt", encoding="utf-8") as out:
             reported = trace_merge.write(found, out, {"command": argv} if argv else {})
     except OSError as error:
         return _say(str(error), 1)
@@ -174,12 +175,6 @@ def _replacing(file: Path) -> Iterator[Path]:
             path.replace(file)
     finally:
         path.unlink(missing_ok=True)
-
-
-def _opened(path: Path, file: Path) -> IO[str]:
-    if file.suffix == ".gz":
-        return gzip.open(path, "wt", compresslevel=5, encoding="utf-8")
-    return open(path, "w", encoding="utf-8")
 
 
 def _bytes(text: str) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vkshare.demos import backdrop, marks
+from vkshare.demos import marks
 from vkshare.demos.layout import Layout
+from vkshare.demos.painter import colour_at
 
 _CLOSE = 6  # steps of 255 that the backdrop may be off
 _DIFFERENT = 12  # steps of 255 from where on it is something else
@@ -77,7 +78,7 @@ def _off(pixels: Any, points: tuple[Any, Any], expected: Any, steps: int) -> flo
 
 def _expected(layout: Layout, points: tuple[Any, Any]) -> Any:
     rows, columns = points
-    return backdrop.colour_at(layout, columns + 0.5, rows + 0.5)
+    return colour_at(layout, columns + 0.5, rows + 0.5)
 
 
 def _disc(layout: Layout) -> tuple[Any, Any]:

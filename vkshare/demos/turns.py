@@ -65,9 +65,8 @@ class Turns(Scoped):
             where = "cpu" if self._shared is None else torch.device("cuda", self._shared.gpu.index)
             self._echo = Echo(torch, self._layout, where)
             self._painter = stack.enter_context(Painter(self._device, self._layout))
-            self._canvas = stack.enter_context(
-                self._device.create_surface(self._layout.width, self._layout.height, "rgba8unorm")
-            )
+            canvas = self._device.create_surface(self._layout.width, self._layout.height, "rgba8unorm")
+            self._canvas = stack.enter_context(canvas)
             self._canvas.acquire(0)
             self._owned = stack.pop_all()
 
@@ -145,9 +144,9 @@ class Turns(Scoped):
             return True
         with self._surface.access(_DRAW, _DRAW, writable=False):
             pixels = self._surface.read()
-        cell, expected = self._layout.mark_cell, marks.code(self._number, 0)
+        layout, expected = self._layout, marks.code(self._number, 0)
         return all(
-            marks.read(pixels, at, cell) == expected for at in (self._layout.render_mark, self._layout.text_mark)
+            marks.read(pixels, at, layout.mark_cell) == expected for at in (layout.render_mark, layout.text_mark)
         )
 
     def close(self) -> None:

@@ -31,12 +31,12 @@ from support.demo_runs import said
 import vkshare
 from vkshare import cli
 from vkshare.core import adapter
-from vkshare.demos import backdrop, marks, pictures, shared
+from vkshare.demos import marks, pictures, shared
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Layer, Lettering
 from vkshare.demos.options import Options, choose
-from vkshare.demos.painter import Painter
+from vkshare.demos.painter import Painter, backdrop, colour_at
 from vkshare.demos.party import Stamps
 from vkshare.demos.process import Child
 from vkshare.demos.scene import Scene
@@ -428,9 +428,9 @@ def _without_number(layout: Layout, pixels: Any) -> None:
 
 def _without_object(layout: Layout, pixels: Any) -> None:
     rows, columns = np.mgrid[0 : layout.height, round(0.5 * layout.width) : layout.width - 60]
-    pixels[20:160, round(0.5 * layout.width) : layout.width - 60, :3] = backdrop.colour_at(
-        layout, columns + 0.5, rows + 0.5
-    )[20:160]
+    pixels[20:160, round(0.5 * layout.width) : layout.width - 60, :3] = colour_at(layout, columns + 0.5, rows + 0.5)[
+        20:160
+    ]
 
 
 def _black_sky(layout: Layout, pixels: Any) -> None:
@@ -485,7 +485,7 @@ def test_marks_of_parties_and_frames_differ_and_can_be_read() -> None:
 def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> None:
     layout = Layout(320, 180)
     lettering = Lettering(layout, Facts.of_three_processes("an adapter", 10, True))
-    with backdrop.create(device, layout) as surface:
+    with backdrop(device, layout) as surface:
         expected = Image.fromarray(surface.read())
         lettering.draw(expected, 3, 0.5, 60.0)
         with Layer(device, layout.text_area) as layer:
@@ -499,10 +499,10 @@ def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> No
 @pytest.mark.every_driver
 def test_the_backdrop_is_where_the_checker_expects_it(device: Any) -> None:
     layout = Layout(320, 180)
-    with backdrop.create(device, layout) as surface:
+    with backdrop(device, layout) as surface:
         pixels = surface.read()
     rows, columns = np.mgrid[0:180, 0:320]
-    difference = np.abs(pixels[..., :3] - backdrop.colour_at(layout, columns + 0.5, rows + 0.5))
+    difference = np.abs(pixels[..., :3] - colour_at(layout, columns + 0.5, rows + 0.5))
     assert difference.max() <= 5, "the checker allows 6"
     assert (pixels[..., 3] == 255).all()
 

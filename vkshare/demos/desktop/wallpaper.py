@@ -9,12 +9,12 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFilter
 
 import vkshare
-from vkshare.demos import backdrop
 from vkshare.demos.desktop.census import Count
 from vkshare.demos.desktop.pictures import canvas, fitted
-from vkshare.demos.desktop.places import PANEL, SEATS, Desk, Seat
+from vkshare.demos.desktop.places import PANEL, SEATS, Desk
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import FAINT, SOFT, WHITE, Layer, length, write
+from vkshare.demos.painter import backdrop
 from vkshare.util.closing import Scoped
 
 _SHADE = (6, 5, 20)
@@ -45,7 +45,7 @@ class Wallpaper(Scoped):
         self._desk = desk
         self._told = reported
         self._captions: dict[str, str] | None = None
-        self._behind = backdrop.create(device, _Sky(desk.width, desk.height))
+        self._behind = backdrop(device, _Sky(desk.width, desk.height))
         self._layer = Layer(device, (0, 0, desk.width, desk.height))
         self._slots = _slots(desk)
         self.surface = device.create_surface(desk.width, desk.height)
@@ -69,23 +69,19 @@ class Wallpaper(Scoped):
         write(draw, desk.point(32, 60), "vkshare desktop", _px(desk, 44), WHITE, "ls")
         write(draw, desk.point(34, 85), fitted(self._told, _px(desk, 17), _px(desk, 940)), _px(desk, 17), SOFT, "ls")
         for seat in (*SEATS, PANEL):
-            if seat.has_slot:
-                self._caption(draw, seat, captions.get(seat.name, ""))
-
-    def _caption(self, draw: ImageDraw.ImageDraw, seat: Seat, reported: str) -> None:
-        desk = self._desk
-        x, y, width, _ = seat.place
-        dot_x, dot_y = desk.point(x + 6, y - 14)
-        radius = max(2, _px(desk, 4))
-        draw.ellipse((dot_x - radius, dot_y - radius, dot_x + radius, dot_y + radius), fill=seat.colour)
-        size = _px(desk, 16)
-        at = desk.point(x + 18, y - 9)
-        write(draw, at, seat.name, size, SOFT, "ls")
-        past = length(seat.name, size) + _px(desk, 10)
-        small = _px(desk, 13)
-        room = _px(desk, width - 18) - past
-        if reported:
-            write(draw, (at[0] + past, at[1]), fitted(reported, small, room), small, FAINT, "ls")
+            if not seat.has_slot:
+                continue
+            x, y, width, _ = seat.place
+            dot_x, dot_y = desk.point(x + 6, y - 14)
+            radius = max(2, _px(desk, 4))
+            draw.ellipse((dot_x - radius, dot_y - radius, dot_x + radius, dot_y + radius), fill=seat.colour)
+            size, small = _px(desk, 16), _px(desk, 13)
+            at = desk.point(x + 18, y - 9)
+            write(draw, at, seat.name, size, SOFT, "ls")
+            past = length(seat.name, size) + _px(desk, 10)
+            if reported := captions.get(seat.name, ""):
+                text = fitted(reported, small, _px(desk, width - 18) - past)
+                write(draw, (at[0] + past, at[1]), text, small, FAINT, "ls")
 
     def close(self) -> None:
         """Idempotent."""
