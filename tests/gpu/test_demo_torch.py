@@ -16,9 +16,8 @@ from support.demo_runs import demo, name_of, on, picture, said
 from support.private_displays import without_displays
 
 import vkshare as vks
-from vkshare.demos import echo
 from vkshare.demos.stage import StageOptions, opened
-from vkshare.demos.turns import Turns
+from vkshare.demos.turns import Echo, Turns
 from vkshare.errors import UnsupportedError
 
 pytestmark = pytest.mark.vks_gpu
@@ -63,7 +62,7 @@ def test_the_caller_is_a_frame_ahead_of_pytorchs_work(
     vks_adapter: vks.Adapter, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work of some 0.1 s in PyTorch's turn: the caller enters and leaves its blocks while that runs."""
-    real, ends = echo.Echo.step, []
+    real, ends = Echo.step, []
 
     def slow(self: Any, picture: Any, number: int) -> None:
         torch.cuda._sleep(200_000_000)
@@ -71,7 +70,7 @@ def test_the_caller_is_a_frame_ahead_of_pytorchs_work(
         ends.append(torch.cuda.Event())
         ends[-1].record()
 
-    monkeypatch.setattr(echo.Echo, "step", slow)
+    monkeypatch.setattr(Echo, "step", slow)
     options = StageOptions(640, 360, 1, headless=True, adapter=name_of(vks_adapter))
     with opened(options, "turns") as stage, Turns(torch, stage, 640, 360) as turns:
         stage.play(turns.draw, 1)
@@ -80,5 +79,5 @@ def test_the_caller_is_a_frame_ahead_of_pytorchs_work(
             turns.draw(frame, 1, 1 / 60)
             assert not ends[-1].query(), "a turn, or the drawing behind it, waited for PyTorch's work"
         report = turns.report()
-    assert report.ordered_by == "GPU"
-    assert report.is_good
+    assert report["ordered_by"] == "GPU"
+    assert report["ok"]

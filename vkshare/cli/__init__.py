@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import os
 import shlex
 import sys
@@ -15,7 +14,7 @@ from vkshare.cli import output
 from vkshare.errors import VkshareError
 from vkshare.util import library
 
-# In the order that the help shows. Commands whose module is not installed are left out.
+# In the order that the help shows.
 _COMMANDS = ("info", "doctor", "ps", "demo", "serve", "trace")
 
 # For builds of C and C++ programs (docs/c-api.md): option -> what it prints, and its help.
@@ -59,8 +58,7 @@ def _run(argv: Sequence[str] | None) -> int:
         status: int = args.run(args)
         return status
     except VkshareError as error:
-        print(f"vkshare {args.command}: {error}", file=sys.stderr)
-        return 1
+        return output.say(args.command, str(error), 1)
     except KeyboardInterrupt:
         return 130
 
@@ -72,8 +70,6 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(option, action=_Print, nargs=0, help=what, const=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in _COMMANDS:
-        if importlib.util.find_spec(f"vkshare.cli.{name}") is None:
-            continue
         module = importlib.import_module(f"vkshare.cli.{name}")
         command = commands.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(command)

@@ -3,40 +3,118 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import signal
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
+from vkshare.cli import demo_reports, demo_stage
 from vkshare.cli.demo_arguments import failed
 
 HELP = "programs that show what vkshare is for; each has --help"
-# Name -> its module here, with HELP, DESCRIPTION, add_arguments(parser), run(args) -> exit status.
+
+
+class Demo(NamedTuple):
+    """One of them."""
+
+    help: str
+    description: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]  # returns the exit status
+    needs_pillow: bool = True
+
+
 _DEMOS = {
-    "shared": "demo_shared",
-    "text": "demo_text",
-    "torch": "demo_torch",
-    "pipeline": "demo_pipeline",
-    "window": "demo_window",
-    "triangle": "demo_triangle",
-    "resize-storm": "demo_storm",
-    "desktop": "demo_desktop",
+    "shared": Demo(
+        "three processes draw one surface in turn, and what that costs",
+        "Three processes share one surface: a renderer draws a turning cube, a text process writes over it with "
+        "Pillow, a checker reads and checks every frame. Exit status 0 only if every frame was as it must be.",
+        demo_reports.shared_arguments,
+        demo_reports.shared,
+    ),
+    "text": Demo(
+        "text and shapes by a 2D library in a surface's own memory, over a renderer's picture",
+        "A 2D library (Pillow, cairo or Skia) writes into the memory of a surface itself, without a copy; a renderer "
+        "puts that over its picture, on the same device or on another. Exit status 0 only if the renderer's handle "
+        "reads what was written, bit for bit.",
+        demo_reports.text_arguments,
+        demo_reports.text,
+    ),
+    "torch": Demo(
+        "a PyTorch kernel and a Vulkan renderer take turns on one surface",
+        "A PyTorch kernel and a Vulkan renderer take turns on one surface, every frame, ordered on the GPU alone; on "
+        "a machine without CUDA PyTorch runs on the CPU, over the surface's linear view, and the demo says so. "
+        "PyTorch works in the surface's own memory. It checks that each picture is the one that was drawn for it; "
+        "exit status 1 if not. Esc or the close button ends it.",
+        partial(demo_stage.add_arguments, default_size=(960, 540)),
+        demo_stage.torch,
+    ),
+    "pipeline": Demo(
+        "three devices pass surfaces round three queues, with metadata",
+        "A painter, a letterer and a viewer, each a device with a thread of its own, pass surfaces round three "
+        "queues; the metadata beside a surface tells which frame it is, and when it was painted and lettered. Esc or "
+        "the close button ends it. Exit status 0 only if every frame came in order, and those that were looked at "
+        "were as they must be.",
+        demo_stage.pipeline_arguments,
+        demo_stage.pipeline,
+    ),
+    "window": Demo(
+        "the scene of the shared demo in a window, with its frame times",
+        "Shows the turning cube of `vkshare demo shared` in a window, with Vulkan or without. The picture follows the"
+        " window's size; a graph tells how long the last frames took. Esc or the close button ends it.",
+        demo_stage.add_arguments,
+        demo_stage.window,
+    ),
+    "triangle": Demo(
+        "a window with a turning triangle: the smallest useful program",
+        "A window with a turning triangle. Its source, vkshare/demos/triangle.py, is the smallest useful program. Esc"
+        " or the close button ends it.",
+        partial(demo_stage.add_arguments, default_size=(640, 480)),
+        demo_stage.triangle,
+        needs_pillow=False,
+    ),
+    "resize-storm": Demo(
+        "resizes as fast as it can, and tells what becomes of swapchains and memory",
+        "Resizes as fast as it can and presents a frame after each resize, sometimes none and sometimes several. "
+        "Tells once a second, and at the end, how many swapchains are alive. Exit status 1 when there ever were more "
+        "of them than the bound on retired ones and the current one; or when memory grew: the resident set's median "
+        "over the last tenth of the time is more than 2 % and 4 MiB above that over the second tenth (so with warm "
+        "caches, and not before 300 resizes), each looked at whenever the same size has come round.",
+        demo_stage.storm_arguments,
+        demo_stage.storm,
+        needs_pillow=False,
+    ),
+    "desktop": Demo(
+        "eight processes of different kinds in one window, and a compositor that waits for none of them",
+        "Eight processes show a window each in one compositor, which has a process of its own: renderers on Vulkan "
+        "and on the CPU, text, PyTorch or NumPy, a surface that changes hands by its keys, one that moves and fades, "
+        "one that is slow, and one that is killed every few seconds and started again. Statistics are shown live, and"
+        " printed at the end. Exit status 0 only if every client was shown, in order, and the slow one delayed no "
+        "other client. Esc or the close button ends it.",
+        demo_reports.desktop_arguments,
+        demo_reports.desktop,
+    ),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     demos = parser.add_subparsers(dest="demo", required=True, metavar="DEMO")
-    for name, module_name in _DEMOS.items():
-        module = importlib.import_module(f"vkshare.cli.{module_name}")
-        demo = demos.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
-        module.add_arguments(demo)
-        demo.set_defaults(run_demo=module.run)
+    for name, demo in _DEMOS.items():
+        demo.add_arguments(demos.add_parser(name, help=demo.help, description=demo.description))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0, 1 if something was not as it must be, 2 for wrong arguments, 130 after Ctrl-C."""
+    """Exit status 0, 1 if something was not as it must be, 2 for wrong arguments, 130 after Ctrl-C, 143 after SIGTERM.
+
+    Without a display where one is needed it is 2.
+    """
+    demo = _DEMOS[args.demo]
+    if (demo.needs_pillow or args.output is not None) and importlib.util.find_spec("PIL") is None:
+        return failed("the demo needs Pillow: pip install vkshare[demo]", 1)
     try:
-        status: int = args.run_demo(args)
+        return demo.run(args)
     except (ValueError, OSError) as error:
         return failed(str(error), 2)
     except KeyboardInterrupt:
         return failed("interrupted", 128 + signal.SIGINT)
-    return status

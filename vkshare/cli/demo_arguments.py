@@ -6,15 +6,15 @@ import argparse
 import contextlib
 import json
 import re
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-if TYPE_CHECKING:
-    from vkshare.demos.options import Options
+from vkshare.cli.output import say
 
 _HEADLESS_FRAMES = 300
-NEEDS_PILLOW = "the demo needs Pillow: pip install vkshare[demo]"
+
+failed = partial(say, "demo")  # (why, exit status) -> exit status
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int]) -> None:
@@ -36,15 +36,14 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     return {"width": width, "height": height, **given}
 
 
-def shared_options_of(args: argparse.Namespace) -> Options:
-    """The same with --image, --frames and --force-copy."""
+def save(command: str, pixels: Any, path: str) -> None:
+    """Writes the picture; None: there is none."""
     from vkshare.demos import pictures
-    from vkshare.demos.options import Options
 
-    if args.image is not None:
-        pictures.check_readable(args.image)
-    force_copy = getattr(args, "force_copy", False)
-    return Options(**options_of(args), image=args.image, frames=args.frames, force_copy=force_copy)
+    if pixels is None:
+        say(command, f"nothing was shown yet, so {path} was not written", 0)
+    else:
+        pictures.save(pixels, path)
 
 
 def frames_of(args: argparse.Namespace) -> int | None:
@@ -52,16 +51,10 @@ def frames_of(args: argparse.Namespace) -> int | None:
     return _HEADLESS_FRAMES if args.headless and args.frames is None else args.frames
 
 
-def tell(report: Any, as_json: bool, text: Callable[[Any], str]) -> int:
+def tell(report: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> int:
     """Prints a report; the exit status is 0, or 1 if something was not as it must be."""
-    print(json.dumps(report.as_dict(), indent=2) if as_json else text(report))
-    return 0 if report.is_good else 1
-
-
-def failed(why: str, status: int) -> int:
-    """Says why, and is the exit status."""
-    print(f"vkshare demo: {why}", file=sys.stderr)
-    return status
+    print(json.dumps(report, indent=2) if as_json else text(report))
+    return 0 if report["ok"] else 1
 
 
 def _size(text: str) -> tuple[int, int]:

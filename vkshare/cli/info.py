@@ -74,17 +74,16 @@ def _vulkan_reason(kind: str, adapters: list[Any]) -> str:
 
 
 def _adapter_facts(adapter: Any) -> dict[str, Any]:
-    # Lists, hexadecimal text: what JSON can say.
-    capabilities: dict[str, Any] = {}
-    for field in dataclasses.fields(adapter.capabilities):
-        value = getattr(adapter.capabilities, field.name)
-        if isinstance(value, frozenset):
-            value = sorted(value)
-        elif isinstance(value, bytes):
-            value = str(uuid.UUID(bytes=value))
-        capabilities[field.name] = value
-    facts = {name: getattr(adapter, name) for name in ("name", "kind", "backend", "uuid", "driver")}
-    return {**facts, "uuid": str(uuid.UUID(bytes=adapter.uuid)), "capabilities": capabilities}
+    names = [field.name for field in dataclasses.fields(adapter.capabilities)]
+    facts = {name: _plain(getattr(adapter, name)) for name in ("name", "kind", "backend", "uuid", "driver")}
+    return {**facts, "capabilities": {name: _plain(getattr(adapter.capabilities, name)) for name in names}}
+
+
+def _plain(value: Any) -> Any:
+    """Lists, hexadecimal text: what JSON can say."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return str(uuid.UUID(bytes=value)) if isinstance(value, bytes) else value
 
 
 def _text(reported: dict[str, Any]) -> str:

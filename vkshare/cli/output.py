@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, TextIO, cast
 
@@ -20,14 +20,15 @@ class _Checked:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+        written: int = self._try(self._stream.write, text)
+        return written
 
     def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, call: Callable[..., Any], *arguments: str) -> Any:
         try:
-            self._stream.flush()
+            return call(*arguments)
         except OSError as error:
             raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
@@ -55,6 +56,12 @@ def checked() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
+
+
+def say(command: str, text: str, status: int) -> int:
+    """Prints it on standard error, and returns the exit status."""
+    print(f"vkshare {command}: {text}", file=sys.stderr)
+    return status
 
 
 def discard() -> None:

@@ -94,24 +94,30 @@ def _look(path: str) -> dict[str, Any] | None:
 # ---- report ------------------------------------------------------------------------------------------------------
 
 
-def _process_name(pid: int) -> str:
+def _process(pid: int, **more: Any) -> dict[str, Any]:
     try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
-        return "gone"
+        name = "gone"
+    return {"pid": pid, "process": name, **more}
+
+
+def _ago(time_ns: int, now: float) -> float:
+    return max(0.0, now - time_ns / 1e9)
 
 
 def _told(page: dict[str, Any], processes: set[int], now: float) -> tuple[str, dict[str, Any]]:
     """Under which head it is listed, and what. A page that was written over must not hide the others."""
     try:
         if page["kind"] == 2:
-            return "surfaces", _surface(page, processes, now)
-        if page["kind"] == 3:
-            return "queues", _queue(page, processes, now)
-        return "fences", _fence(page, processes)
+            where, what = "surfaces", _surface(page, now)
+        elif page["kind"] == 3:
+            where, what = "queues", _queue(page, now)
+        else:
+            where, what = "fences", _fence(page)
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        return "unreadable", {"id": f"{page['id']:016x}", "why": why, "processes": sorted(processes)}
+        where, what = "unreadable", {"why": f"{type(error).__name__}: {error}"}
+    return where, {"id": f"{page['id']:016x}", **what, "processes": sorted(processes)}
 
 
 def _image(page: dict[str, Any]) -> dict[str, Any]:
@@ -119,51 +125,40 @@ def _image(page: dict[str, Any]) -> dict[str, Any]:
 
     with contextlib.suppress(ValueError):
         page["format"] = formats.from_code(page["format"]).name
-    return {"id": f"{page['id']:016x}", **{name: page[name] for name in ("width", "height", "format")}}
+    return {name: page[name] for name in ("width", "height", "format")}
 
 
-def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+def _surface(page: dict[str, Any], now: float) -> dict[str, Any]:
     from vkshare.core.keyed_mutex import STATES
 
     names = {slot["slot"]: slot["name"] for slot in page["slots"]}
-    owner = None
-    if page["state"] == 1:
-        pid = page["owner_pid"]
-        owner = {"pid": pid, "process": _process_name(pid), "device": names.get(page["owner_slot"], "")}
+    owner = _process(page["owner_pid"], device=names.get(page["owner_slot"], ""))
     return {
         **_image(page),
         "state": STATES[page["state"]],
-        "owner": owner,
+        "owner": owner if page["state"] == 1 else None,
         **{name: page[name] for name in ("key", "generation", "value", "queued", "completed")},
         "handles": [{"pid": slot["pid"], "device": slot["name"]} for slot in page["slots"]],
         "waiters": [
-            {
-                "pid": slot["pid"],
-                "process": _process_name(slot["pid"]),
-                "device": slot["name"],
-                "key": slot["waiting_key"],
-                "seconds": max(0.0, now - slot["waiting_since"] / 1e9),
-            }
+            _process(
+                slot["pid"], device=slot["name"], key=slot["waiting_key"], seconds=_ago(slot["waiting_since"], now)
+            )
             for slot in page["slots"]
             if slot["waiting"]
         ],
-        "processes": sorted(processes),
     }
 
 
-def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
-    pid = page["owner_pid"]
+def _fence(page: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": f"{page['id']:016x}",
-        "signaller": {"pid": pid, "process": _process_name(pid)},
+        "signaller": _process(page["owner_pid"]),
         "status": _STATUSES[page["state"]] if page["state"] < len(_STATUSES) else "invalid",
         "queued": page["queued"],
         "completed": page["completed"],
-        "processes": sorted(processes),
     }
 
 
-def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+def _queue(page: dict[str, Any], now: float) -> dict[str, Any]:
     """`ready` can be dequeued, or passed over where the surface was recovered since; `pending` wait for a flush.
 
     `free` is how many of the surfaces have no pair here.
@@ -176,25 +171,22 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
         raise ValueError(f"of {count} surfaces {written} were enqueued, {committed} committed and {taken} dequeued")
 
     def ago(time_ns: int) -> float | None:
-        return max(0.0, now - time_ns / 1e9) if time_ns else None
+        return _ago(time_ns, now) if time_ns else None
 
     def end(name: str) -> dict[str, Any]:
         reported = page[name]
-        is_open = _ENDS[reported["state"]] == "open"
+        state = _ENDS[reported["state"]]
+        process = _process(reported["pid"], device=reported["name"])
         return {
-            "state": "dead" if reported["dead"] else _ENDS[reported["state"]],
-            "pid": reported["pid"] if is_open else None,
-            "process": _process_name(reported["pid"]) if is_open else None,
-            "device": reported["name"] if is_open else None,
+            "state": "dead" if reported["dead"] else state,
+            **(process if state == "open" else dict.fromkeys(process)),
             "seconds": ago(reported["since"]),
         }
 
     return {
         **_image(page),
         "network": f"{page['network']:016x}",
-        "count": count,
-        "metadata_size": page["metadata_size"],
-        "single_threaded": page["single_threaded"],
+        **{name: page[name] for name in ("count", "metadata_size", "single_threaded")},
         "ready": committed - taken,
         "pending": written - committed,
         "free": max(0, taken + count - written),
@@ -204,7 +196,6 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
         "dequeued_seconds_ago": ago(page["taken_at"]),
         "producer": end("producer"),
         "consumer": {**end("consumer"), "waits_seconds": ago(page["waiting_since"])},
-        "processes": sorted(processes),
     }
 
 
@@ -217,7 +208,7 @@ def _since(seconds: float | None) -> str:
     return "never" if seconds is None else f"{table.seconds(seconds)} ago"
 
 
-def _queue_tables(queues: list[dict[str, Any]]) -> str:
+def _queue_tables(queues: list[dict[str, Any]]) -> list[str]:
     counts: list[tuple[object, ...]] = []
     ends: list[tuple[object, ...]] = []
     for q in queues:
@@ -233,8 +224,7 @@ def _queue_tables(queues: list[dict[str, Any]]) -> str:
             ends.append((q["id"], name, end["state"], party, _since(end["seconds"]), waited))
     head = ("QUEUE", "NETWORK", "SURFACES", "FORMAT", "METADATA", "READY", "PENDING", "FREE", "ENQUEUED")
     of_ends = ("QUEUE", "END", "STATE", "PROCESS", "SINCE", "WAITS")
-    tables = _table((*head, "LAST ENQUEUE", "LAST DEQUEUE"), counts, 7), _table(of_ends, ends, 2)
-    return "\n\n".join(filter(None, tables))
+    return [_table((*head, "LAST ENQUEUE", "LAST DEQUEUE"), counts, 7), _table(of_ends, ends, 2)]
 
 
 def _text(reported: dict[str, Any]) -> str:
@@ -259,7 +249,7 @@ def _text(reported: dict[str, Any]) -> str:
         _table(head, surfaces, 4),
         _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
         _table(of_fences, fences, 3),
-        _queue_tables(reported["queues"]),
+        *_queue_tables(reported["queues"]),
         _table(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad, 0),
     ]
     return "\n\n".join(filter(None, tables))

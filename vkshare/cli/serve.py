@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -13,10 +14,12 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vkshare.cli.demo_arguments import add_common_arguments, options_of, seconds
+from vkshare.cli.demo_arguments import add_common_arguments, options_of, save, seconds
+from vkshare.cli.output import say
+from vkshare.errors import InvalidCallError, VkshareError
 
 if TYPE_CHECKING:
-    from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
+    from vkshare.compositor.window_host import Signals, WindowHost
 
 HELP = "a render server and a compositor, which show other processes' windows"
 DESCRIPTION = (
@@ -55,33 +58,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0 when the user ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
-        return _failed("--output needs Pillow: pip install vkshare[demo]", 1)
-    from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost
-    from vkshare.errors import VkshareError
+        return say("serve", "--output needs Pillow: pip install vkshare[demo]", 1)
+    from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost, WindowHostOptions
+    from vkshare.demos.options import StageOptions
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        with Signals() as signals, WindowHost(_options(args)) as host:
+        options = options_of(args)
+        StageOptions(**options)  # checks the size
+        can_capture = options.pop("output") is not None
+        more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
+        hosted = WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
+        with Signals() as signals, WindowHost(hosted) as host:
             _serve(args, host, signals)
         return 0
     except (NoDisplay, ValueError, OSError) as error:
-        return _failed(str(error), 2)
+        return say("serve", str(error), 2)
     except VkshareError as error:
-        return _failed(str(error), 1)
+        return say("serve", str(error), 1)
     finally:
         sys.setswitchinterval(before)
-
-
-def _options(args: argparse.Namespace) -> WindowHostOptions:
-    from vkshare.compositor.window_host import WindowHostOptions
-    from vkshare.demos.options import StageOptions
-
-    options = options_of(args)
-    StageOptions(**options)  # checks the size
-    can_capture = options.pop("output") is not None
-    more = {"path": args.path, "is_headless": args.headless, "rate": args.rate, "isolation": args.isolation}
-    return WindowHostOptions(**options, **more, title="vkshare", can_capture=can_capture)
 
 
 def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None:
@@ -101,7 +98,12 @@ def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None
             _tell(host, now, args.json)
         host.turn(min(end - now, (reported + 1) * every - now, 1.0), signals)
     if args.output is not None:
-        _save(host, args.output)
+        from vkshare.demos.stage import rgba
+
+        pixels = None
+        with contextlib.suppress(InvalidCallError):  # nothing was shown yet
+            pixels = rgba(host.compositor.capture(), host.compositor.swapchain.format)
+        save("serve", pixels, args.output)
     _tell(host, time.monotonic() - start, args.json)
 
 
@@ -121,23 +123,6 @@ def _tell(host: WindowHost, seconds: float, as_json: bool) -> None:
         f"{shown.lost} lost",
         flush=True,
     )
-
-
-def _save(host: WindowHost, path: str) -> None:
-    from vkshare.demos import pictures, stage
-    from vkshare.errors import InvalidCallError
-
-    try:
-        pixels = host.compositor.capture()
-    except InvalidCallError:
-        _failed(f"nothing was shown yet, so {path} was not written", 0)
-        return
-    pictures.save(stage.rgba(pixels, host.compositor.swapchain.format), path)
-
-
-def _failed(why: str, status: int) -> int:
-    print(f"vkshare serve: {why}", file=sys.stderr)
-    return status
 
 
 def _rate(text: str) -> Fraction:

@@ -10,16 +10,19 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import Any
+
+from vkshare.cli.output import say
 
 HELP = "run a command and write what its processes waited for, held, drew and presented as a Chrome/Perfetto trace"
 
 _DEFAULT_SIZE = 64 << 20
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_say = partial(say, "trace")  # (text, exit status) -> exit status
 _NOT_FOUND, _NOT_RUN = 127, 126  # as shells have it
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 
@@ -132,8 +135,9 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
 
     found, bad = trace_files.read_all(directory)
     try:
-        with _replacing(file) as path, _opened(path, file) as out:
-            totals = trace_merge.write(found, out, {"command": argv} if argv else {})
+        opened: Any = partial(gzip.open, compresslevel=5) if file.suffix == ".gz" else open
+        with _replacing(file) as path, opened(path, mode="wt", encoding="utf-8") as out:
+            reported = trace_merge.write(found, out, {"command": argv} if argv else {})
     except OSError as error:
         return _say(str(error), 1)
     for path, why in bad:
@@ -144,7 +148,6 @@ def _merge(directory: Path, file: Path, argv: list[str]) -> int:
         sum(getattr(recorded, name) for recorded in found) for name in ("dropped", "damaged", "half_written")
     )
     lost = [f"{n} {what}" for n, what in ((half, "half-written"), (damaged, "damaged")) if n]
-    reported = f"{totals.events} events of {totals.processes} processes in {totals.seconds:.3f} s, {totals.flows} flows"
     _say(f"{file}: {reported}; {', '.join([f'{dropped} dropped', *lost])}", 0)
     if dropped:
         _say("a process had no more room for its records, or its disk none: give more with --size", 0)
@@ -174,20 +177,9 @@ def _replacing(file: Path) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def _opened(path: Path, file: Path) -> IO[str]:
-    if file.suffix == ".gz":
-        return gzip.open(path, "wt", compresslevel=5, encoding="utf-8")
-    return open(path, "w", encoding="utf-8")
-
-
 def _bytes(text: str) -> int:
     parts = re.fullmatch(r"(\d{1,6})([kmg]?)b?", text.lower())
     size = int(parts[1]) * _UNITS[parts[2]] if parts else 0
     if not 1 << 14 <= size <= 1 << 40:
         raise argparse.ArgumentTypeError(f"{text} is not a number of bytes from 16K to 1024G")
     return size
-
-
-def _say(text: str, status: int) -> int:
-    print(f"vkshare trace: {text}", file=sys.stderr)
-    return status

@@ -41,8 +41,8 @@ class Recorded:
     began: int  # CLOCK_MONOTONIC ns
     command: list[str]
     dropped: int  # records for which there was no room
-    records: np.ndarray[Any, np.dtype[np.void]]  # of RECORD, in the order of their chunks
-    threads: np.ndarray[Any, np.dtype[np.uint32]]  # the kernel's id of each record's thread
+    records: Any = field(default_factory=lambda: np.empty(0, RECORD))  # in the order of their chunks
+    threads: Any = field(default_factory=lambda: np.empty(0, np.uint32))  # the kernel's id of each record's thread
     names: dict[int, str] = field(default_factory=dict)  # of the threads, by the kernel
     half_written: int = 0  # records in which their process was killed
     damaged: int = 0  # chunks and records that say what cannot be
@@ -81,15 +81,7 @@ def read(path: Path) -> Recorded:
             f"{path.name} is of another version of vkshare ({version}, this one is {lib.VKS_TRACE_VERSION})"
         )
     command = content[_HEADER.size : _HEADER.size + _COMMAND_SIZE].rstrip(b"\0").split(b"\0")
-    recorded = Recorded(
-        pid=pid,
-        process=process,
-        began=began,
-        command=[argument.decode(errors="replace") for argument in command],
-        dropped=dropped,
-        records=np.empty(0, RECORD),
-        threads=np.empty(0, np.uint32),
-    )
+    recorded = Recorded(pid, process, began, [argument.decode(errors="replace") for argument in command], dropped)
     _read_chunks(recorded, content)
     return recorded
 

@@ -11,26 +11,15 @@ from __future__ import annotations
 import os.path
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 from vkshare.cli import trace_files
-from vkshare.cli.trace_files import RECORD, Recorded
+from vkshare.cli.trace_files import Recorded
 from vkshare.cli.trace_json import Point, Sheet
 from vkshare.util import trace
 
 _OPERATIONS = ("submission", "acquire", "release")  # vks_work_kind
 _SHOWN = 60  # characters of a command line
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Counters of the written events."""
-
-    events: int
-    flows: int
-    processes: int
-    seconds: float  # from the first record to the last
 
 
 class Event(NamedTuple):
@@ -60,15 +49,16 @@ class Event(NamedTuple):
         return Point(self.pid, self.tid, max(self.end - 1, self.begin))
 
 
-def write(found: list[Recorded], out: IO[str], other: dict[str, Any]) -> Totals:
-    """Writes the trace, with `other` as its metadata."""
+def write(found: list[Recorded], out: IO[str], other: dict[str, Any]) -> str:
+    """Writes the trace, with `other` as its metadata; returns how much it is, in words."""
     times = [(int(r.records["begin"].min()), int(r.records["end"].max())) for r in found if r.records.size]
     start, end = min((t[0] for t in times), default=0), max((t[1] for t in times), default=0)
     sheet = Sheet(out, start)
     merge = _Merge(found, sheet, end)
     merge.run()
     sheet.close(other)
-    return Totals(sheet.events, sheet.flows, len(set(merge.pids)), (end - start) / 1e9)
+    processes, seconds = len(set(merge.pids)), (end - start) / 1e9
+    return f"{sheet.events} events of {processes} processes in {seconds:.3f} s, {sheet.flows} flows"
 
 
 class _Merge:
@@ -95,11 +85,10 @@ class _Merge:
         ]
 
     def run(self) -> None:
-        names = RECORD.names or ()
-        columns = [[r.records[name].tolist() for name in names] for r in self._found]
+        rows = [r.records.tolist() for r in self._found]
         threads = [r.threads.tolist() for r in self._found]
         for file, index in trace_files.in_order(self._found):
-            kind, status, device, *numbers = (column[index] for column in columns[file])
+            kind, status, device, *numbers = rows[file][index]
             handler = self._handlers[kind]
             if handler is not None:
                 tid = threads[file][index]
@@ -123,35 +112,35 @@ class _Merge:
         self._devices[event.file, event.device] = self._text(event)
 
     def _on_acquire(self, event: Event) -> None:
-        args = {"surface": _id(event.object), "key": event.key, "value": event.value}
-        self._bar(event, f"acquire {_short(event.object)}", "surface", **args)
+        self._surface_bar(event, "acquire", key=event.key, value=event.value)
         if not event.status:
             self._pairs.take("hand-over", event.object, event.order, event.stop)
 
     def _on_release(self, event: Event) -> None:
-        args = {"surface": _id(event.object), "key": event.key, "value": event.value}
-        self._bar(event, f"release {_short(event.object)}", "surface", **args)
+        self._surface_bar(event, "release", key=event.key, value=event.value)
         if not event.status:
             self._pairs.give("hand-over", event.object, event.order, event.start)
 
     def _on_grant(self, event: Event) -> None:
         """Draw a mode="gpu" acquire, of any thread: its wait is a held operation."""
-        point = Point(event.pid, event.tid, event.end)
-        self._sheet.bar(*point, event.end, f"grant {_short(event.object)}", "surface", self._args(event, key=event.key))
-        self._pairs.take("hand-over", event.object, event.order, point)
+        grant = event._replace(begin=event.end)
+        self._bar(grant, f"grant {_short(event.object)}", "surface", key=event.key)
+        self._pairs.take("hand-over", event.object, event.order, grant.start)
 
     def _on_recover(self, event: Event) -> None:
-        self._bar(event, f"recover {_short(event.object)}", "surface", surface=_id(event.object))
+        self._surface_bar(event, "recover")
 
     def _on_access(self, event: Event) -> None:
-        self._bar(event, f"wait for work on {_short(event.object)}", "surface", surface=_id(event.object))
+        self._surface_bar(event, "wait for work on")
+
+    def _surface_bar(self, event: Event, what: str, **args: Any) -> None:
+        self._bar(event, f"{what} {_short(event.object)}", "surface", surface=_id(event.object), **args)
 
     def _on_fence_wait(self, event: Event) -> None:
         self._bar(event, f"wait for fence {_short(event.object)}", "fence", fence=_id(event.object), value=event.value)
 
     def _on_signal(self, event: Event) -> None:
-        args = {"fence": _id(event.object), "value": event.value}
-        self._bar(event, f"signal fence {_short(event.object)}", "fence", **args)
+        self._bar(event, f"signal fence {_short(event.object)}", "fence", fence=_id(event.object), value=event.value)
 
     def _on_submit(self, event: Event) -> None:
         signals = {"fence": _id(event.object), "value": event.value} if event.object else {}
@@ -225,7 +214,7 @@ class _Merge:
 
     def _on_instant(self, event: Event) -> None:
         args = {"object": event.object, "value": event.value}
-        self._sheet.instant(Point(event.pid, event.tid, event.end), self._text(event), "mark", args)
+        self._sheet.instant(event._replace(begin=event.end).start, self._text(event), "mark", args)
 
     def _on_counter(self, event: Event) -> None:
         self._sheet.count(event.pid, self._text(event), event.end, event.value)
@@ -305,10 +294,9 @@ class _Merge:
 
     def _name_tracks(self) -> None:
         commands = {pid: recorded.command for pid, recorded in zip(self.pids, self._found, strict=True)}
-        devices: dict[int, list[str]] = defaultdict(list)
+        devices: dict[int, dict[str, None]] = defaultdict(dict)  # in their order, each once
         for (file, _), device in self._devices.items():
-            if device not in devices[self.pids[file]]:
-                devices[self.pids[file]].append(device)
+            devices[self.pids[file]][device] = None
         for order, (pid, command) in enumerate(commands.items()):
             reported = self._names.get(pid) or ", ".join(devices[pid])
             name = f"{reported}: {_shown(command)}" if reported else _shown(command)
@@ -317,8 +305,8 @@ class _Merge:
         for pid, recorded in zip(self.pids, self._found, strict=True):
             for tid, name in recorded.names.items():
                 names[pid, tid] = "main" if tid == recorded.pid else name
-        for (pid, tid), name in (names | {key: self._threads[key] for key in self._threads.keys() & names}).items():
-            self._sheet.name_thread(pid, tid, name, tid)
+        for (pid, tid), name in names.items():
+            self._sheet.name_thread(pid, tid, self._threads.get((pid, tid), name), tid)
 
 
 class _Pairs:
@@ -326,22 +314,17 @@ class _Pairs:
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
-        self._given: dict[tuple[str, int, int], Point] = {}
-        self._taken: dict[tuple[str, int, int], Point] = {}
+        self._points: dict[tuple[bool, str, int, int], Point] = {}  # the ones whose other half has not come
 
-    def give(self, name: str, object: int, order: int, point: Point) -> None:
-        taken = self._taken.pop((name, object, order), None)
-        if taken is None:
-            self._given[name, object, order] = point
+    def give(self, name: str, object: int, order: int, point: Point, *, takes: bool = False) -> None:
+        other = self._points.pop((not takes, name, object, order), None)
+        if other is None:
+            self._points[takes, name, object, order] = point
         else:
-            self._sheet.flow(name, [point, taken])
+            self._sheet.flow(name, [other, point] if takes else [point, other])
 
     def take(self, name: str, object: int, order: int, point: Point) -> None:
-        given = self._given.pop((name, object, order), None)
-        if given is None:
-            self._taken[name, object, order] = point
-        else:
-            self._sheet.flow(name, [given, point])
+        self.give(name, object, order, point, takes=True)
 
 
 class _Works:

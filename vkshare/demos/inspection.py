@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from vkshare.demos import backdrop, marks
-from vkshare.demos.layout import Layout, Rect
+from vkshare.demos import marks
+from vkshare.demos.layout import Layout
+from vkshare.demos.painter import colour_at
 
 _CLOSE = 6  # steps of 255 that the backdrop may be off
 _DIFFERENT = 12  # steps of 255 from where on it is something else
@@ -28,42 +30,35 @@ class Inspector:
 
     def faults(self, frame: int, pixels: Any) -> list[str]:
         """Return the faults of (H, W, 4) uint8 `pixels` as that frame."""
-        checks = (self._marks, self._text, self._scene, self._change)
-        return [fault for check in checks for fault in check(frame, pixels)]
+        found = [*self._marks(frame, pixels), *self._text(pixels), *self._scene(pixels)]
+        checksum = _checksum(pixels)
+        if checksum == self._last:
+            found.append("it is the frame before once more")
+        self._last = checksum
+        return found
 
-    def _marks(self, frame: int, pixels: Any) -> list[str]:
+    def _marks(self, frame: int, pixels: Any) -> Iterator[str]:
         cell = self._layout.mark_cell
-        found = []
         for party, name, at in ((0, "renderer", self._layout.render_mark), (1, "text process", self._layout.text_mark)):
             number, expected = marks.read(pixels, at, cell), marks.code(frame, party)
             if number != expected:
                 reported = "no mark" if number < 0 else f"the mark {number:#08x}"
-                found.append(f"the {name} left {reported}, expected is {expected:#08x}")
-        return found
+                yield f"the {name} left {reported}, expected is {expected:#08x}"
 
-    def _text(self, frame: int, pixels: Any) -> list[str]:
-        found = []
+    def _text(self, pixels: Any) -> Iterator[str]:
         for name, rect, least in (("title", self._layout.title, 0.04), ("frame number", self._layout.live_line, 0.002)):
-            share = _bright_share(pixels, rect)
+            x, y, width, height = rect
+            share = float((pixels[y : y + height, x : x + width, :3].min(2) >= _BRIGHT).mean())
             if not least <= share <= 0.6:
-                found.append(f"the {name} covers {share:.1%} of its place, expected are {least:.1%} to 60 %")
-        return found
+                yield f"the {name} covers {share:.1%} of its place, expected are {least:.1%} to 60 %"
 
-    def _scene(self, frame: int, pixels: Any) -> list[str]:
-        found = []
+    def _scene(self, pixels: Any) -> Iterator[str]:
         covered = _off(pixels, self._object, self._object_backdrop, _DIFFERENT)
         if covered < 0.5:
-            found.append(f"the object covers {covered:.0%} of its place, expected is at least 50 %")
+            yield f"the object covers {covered:.0%} of its place, expected is at least 50 %"
         wrong = _off(pixels, self._sky, self._sky_backdrop, _CLOSE)
         if wrong > 0:
-            found.append(f"{wrong:.0%} of the points looked at in the sky are not the backdrop")
-        return found
-
-    def _change(self, frame: int, pixels: Any) -> list[str]:
-        checksum = _checksum(pixels)
-        same = checksum == self._last
-        self._last = checksum
-        return ["it is the frame before once more"] if same else []
+            yield f"{wrong:.0%} of the points looked at in the sky are not the backdrop"
 
 
 def _checksum(pixels: Any) -> int:
@@ -75,11 +70,6 @@ def _checksum(pixels: Any) -> int:
     return checksum
 
 
-def _bright_share(pixels: Any, rect: Rect) -> float:
-    x, y, width, height = rect
-    return float((pixels[y : y + height, x : x + width, :3].min(2) >= _BRIGHT).mean())
-
-
 def _off(pixels: Any, points: tuple[Any, Any], expected: Any, steps: int) -> float:
     """The share of points with a channel that is more than `steps` from what is expected."""
     rows, columns = points
@@ -88,7 +78,7 @@ def _off(pixels: Any, points: tuple[Any, Any], expected: Any, steps: int) -> flo
 
 def _expected(layout: Layout, points: tuple[Any, Any]) -> Any:
     rows, columns = points
-    return backdrop.colour_at(layout, columns + 0.5, rows + 0.5)
+    return colour_at(layout, columns + 0.5, rows + 0.5)
 
 
 def _disc(layout: Layout) -> tuple[Any, Any]:

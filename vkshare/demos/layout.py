@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 Rect = tuple[int, int, int, int]  # x, y, width, height in pixels
 
@@ -15,6 +16,11 @@ class Layout:
 
     width: int
     height: int
+
+    @classmethod
+    def at_least(cls, width: int, height: int) -> Self:
+        """One of that size, or of the smallest."""
+        return cls(max(width, SMALLEST[0]), max(height, SMALLEST[1]))
 
     @property
     def is_wide(self) -> bool:
@@ -46,9 +52,7 @@ class Layout:
     @property
     def text_area(self) -> Rect:
         """Everything that the text process draws lies in it."""
-        if self.is_wide:
-            return 0, 0, round(0.45 * self.width), self.height
-        return 0, 0, self.width, self.height
+        return 0, 0, round(0.45 * self.width) if self.is_wide else self.width, self.height
 
     @property
     def title(self) -> Rect:

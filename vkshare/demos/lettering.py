@@ -1,17 +1,27 @@
-"""The text of a frame, by Pillow: on whatever RGBA image it is given."""
+"""The text of a frame, by Pillow: on whatever RGBA image it is given.
+
+A Layer is for surfaces that Pillow cannot draw on: an image of its own, uploaded and composited.
+"""
 
 from __future__ import annotations
 
 import math
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from vkshare import CommandList, Device, Surface, View
 from vkshare.demos import marks
 from vkshare.demos.layout import Layout, Rect
+from vkshare.util.closing import Scoped
+
+_RATE_OVER = 30  # frames
 
 WHITE = (255, 255, 255, 255)
 SOFT = (188, 184, 222, 255)
@@ -33,13 +43,9 @@ class Facts:
     def of_three_processes(cls, adapter: str, frames: int, copies: bool) -> Facts:
         """`copies`: the text is uploaded, in place of being drawn into the surface."""
         by_text = "Pillow writes this, then uploads it" if copies else "Pillow writes into the same memory"
-        lines = ("the renderer draws", by_text, "the checker reads every frame")
-        return cls(
-            adapter,
-            frames,
-            "One surface, three processes" + ("." if copies else ", no copy."),
-            tuple((f"key {index}", line) for index, line in enumerate(lines)),
-        )
+        claim = "One surface, three processes" + ("." if copies else ", no copy.")
+        lines = (("key 0", "the renderer draws"), ("key 1", by_text), ("key 2", "the checker reads every frame"))
+        return cls(adapter, frames, claim, lines)
 
 
 class Lettering:
@@ -64,28 +70,13 @@ class Lettering:
     def draw_fixed(self, image: Image.Image) -> None:
         """Draw the constant part of the text."""
         draw = ImageDraw.Draw(image)
-        self._heading(draw)
-        self._lines(draw)
         x, y, _, height = self._layout.live_line
         self._text(draw, (x, y + height + self._px(50)), self._facts.adapter, 18, FAINT, "ls")
-
-    def draw_live(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
-        """Draw the changing part of the text, in layout.live_area."""
-        draw = ImageDraw.Draw(image)
-        self._live(draw, frame, seconds, rate)
-        layout = self._layout
-        for rect, colour in marks.squares(marks.code(frame, 1), layout.text_mark, layout.mark_cell):
-            self._rectangle(draw, rect, colour)
-
-    def _heading(self, draw: ImageDraw.ImageDraw) -> None:
         x, y, _, height = self._layout.title
         self._text(draw, (x, y + height), "vkshare", 84, WHITE, "ls")
         self._text(draw, (x + self._px(4), y + height + self._px(50)), self._facts.claim, 26, SOFT, "ls")
-
-    def _lines(self, draw: ImageDraw.ImageDraw) -> None:
         if not self._layout.is_wide:
             return
-        x, y, _, height = self._layout.title
         left, top = self._origin
         for index, (word, line) in enumerate(self._facts.lines):
             centre = y + height + self._px(126 + 46 * index)
@@ -96,8 +87,13 @@ class Lettering:
             self._text(draw, (start + self._px(32), centre), word, 20, FAINT, "lm")
             self._text(draw, (start + self._px(92), centre), line, 22, SOFT, "lm")
 
-    def _live(self, draw: ImageDraw.ImageDraw, frame: int, seconds: float, rate: float) -> None:
-        x, y, width, height = self._layout.live_line
+    def draw_live(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
+        """Draw the changing part of the text, in layout.live_area."""
+        draw = ImageDraw.Draw(image)
+        layout = self._layout
+        for rect, colour in marks.squares(marks.code(frame, 1), layout.text_mark, layout.mark_cell):
+            self._rectangle(draw, rect, colour)
+        x, y, width, height = layout.live_line
         baseline = y + height
         number = str(frame + 1)
         self._text(draw, (x, baseline), number, 48, WHITE, "ls")
@@ -124,6 +120,79 @@ class Lettering:
         self, draw: ImageDraw.ImageDraw, at: tuple[int, int], said: str, size: float, ink: tuple[int, ...], anchor: str
     ) -> None:
         write(draw, (at[0] - self._origin[0], at[1] - self._origin[1]), said, self._px(size), ink, anchor)
+
+
+class Layer(Scoped):
+    """A transparent image for one rectangle of the frame."""
+
+    def __init__(self, device: Device, area: Rect) -> None:
+        self._device = device
+        self._at = area[:2]
+        self._surface = device.create_surface(*area[2:], "rgba8unorm")
+        self._surface.acquire(0)
+
+    def upload(self, draw: Callable[..., None], *arguments: Any) -> None:
+        """Call ``draw(image, *arguments)`` on an image of the rectangle's size. Waits for work that reads the layer."""
+        image = Image.new("RGBA", (self._surface.width, self._surface.height))
+        draw(image, *arguments)
+        self._surface.write(np.asarray(image))
+
+    def record(self, commands: CommandList, target: Surface | View) -> None:
+        """Puts it over the target."""
+        commands.composite(self._surface, target, at=self._at, alpha="straight")
+
+    def draw(self, target: Surface | View, draw: Callable[..., None], *arguments: Any) -> None:
+        """Both at once."""
+        self.upload(draw, *arguments)
+        commands = self._device.record()
+        self.record(commands, target)
+        self._device.submit(commands)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._surface.close()
+
+
+class Clock:
+    """Seconds since the first tick, and ticks a second lately."""
+
+    def __init__(self) -> None:
+        self._start: float | None = None
+        self._recent: deque[float] = deque(maxlen=_RATE_OVER + 1)
+
+    def tick(self) -> tuple[float, float]:
+        now = time.monotonic()
+        self._start = now if self._start is None else self._start
+        self._recent.append(now)
+        span = now - self._recent[0]
+        return now - self._start, (len(self._recent) - 1) / span if span > 0 else 0.0
+
+
+class Writer(Scoped):
+    """Writes the text into one surface after the other: into its own memory, or if that `copies`, by a Layer."""
+
+    def __init__(self, device: Device, layout: Layout, facts: Facts, copies: bool) -> None:
+        self._lettering = Lettering(layout, facts)
+        self._layer = Layer(device, layout.text_area) if copies else None
+        self._clock = Clock()
+
+    def write(self, view: View, frame: int) -> None:
+        """Waits for the drawing below, where it writes into the memory."""
+        seconds, rate = self._clock.tick()
+        if self._layer is not None:
+            self._layer.draw(view, self._lettering.draw, frame, seconds, rate)
+            return
+        image = view.pillow()
+        self._lettering.draw(image, frame, seconds, rate)
+        image.close()
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._layer is not None:
+            self._layer.close()
+
+
+# ---- ink -----------------------------------------------------------------------------------------------------------
 
 
 def write(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from vkshare import CommandList, Surface, View
 from vkshare.demos.layout import BITS, Layout, Rect
 
@@ -36,17 +38,6 @@ def fill(commands: CommandList, target: Surface | View, layout: Layout, number: 
 def read(pixels: Any, at: tuple[int, int], cell: int) -> int:
     """The number in (H, W, 4) uint8 pixels; -1 where a square is neither light nor dark."""
     x, y = at
-    row = pixels[y + cell // 2, x + cell // 2 : x + BITS * cell : cell]
-    number = 0
-    for pixel in row.tolist():
-        if _near(pixel, LIGHT):
-            number = number << 1 | 1
-        elif _near(pixel, DARK):
-            number <<= 1
-        else:
-            return -1
-    return number
-
-
-def _near(pixel: list[int], colour: tuple[int, ...]) -> bool:
-    return all(abs(a - b) <= 2 for a, b in zip(pixel, colour, strict=True))
+    row = pixels[y + cell // 2, x + cell // 2 : x + BITS * cell : cell].astype(int)
+    light, dark = ((np.abs(row - colour) <= 2).all(1) for colour in (LIGHT, DARK))
+    return int(light @ (1 << np.arange(BITS)[::-1])) if (light | dark).all() else -1

@@ -1,10 +1,13 @@
-"""Options of the demos, in a form that is also passed to their processes."""
+"""Options of the demos, in a form that is also passed to their processes, and the adapter that follows from them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import vkshare
+from vkshare.core import adapter as _adapter
 from vkshare.demos import layout
 
 
@@ -48,25 +51,52 @@ class Options(StageOptions):
     force_copy: bool = False
 
 
-class Result:
-    """A report on a run, to be derived from by dataclasses."""
-
-    __slots__ = ()
-
-    @property
-    def is_good(self) -> bool:
-        """Everything was as it must be."""
-        raise NotImplementedError
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.is_good}  # type: ignore[call-overload]
-
-
 @dataclass(frozen=True, slots=True)
-class Wiring:
-    """The place of one process of the shared demo, and what it inherits."""
+class DesktopOptions(StageOptions):
+    """See `vkshare demo desktop --help`. `frames` are composites, from when every client was shown."""
 
-    party: int
-    stamps: int  # a file descriptor
-    links: tuple[int, ...]  # sockets: the renderer's to the two others, theirs to the renderer
+    SMALLEST: ClassVar[tuple[int, int]] = (640, 360)  # below, the text cannot be read
+
+    is_one_process: bool = False
+    crash_after: float = 3.0  # seconds
+
+    def __post_init__(self) -> None:
+        """ValueError naming what is not allowed."""
+        StageOptions.__post_init__(self)
+        if not 0.1 <= self.crash_after <= 3600:
+            raise ValueError(f"crash-after is {self.crash_after:g} s; allowed are 0.1 to 3600")
+
+
+_SHARED_MEMORY = {"opaque_fd", "memfd"}
+
+
+def choose(options: Options) -> tuple[vkshare.Adapter, str]:
+    """The adapter, and a sentence's worth of reason.
+
+    Raises
+    ------
+    ValueError, UnsupportedError
+        As vkshare.open() does.
+    """
+    if options.adapter is not None:
+        return _adapter.choose(options.adapter, options.backend), f"--adapter {options.adapter} names it"
+    given = [f"--backend {options.backend}"] if options.backend != "auto" else []
+    given += [f"{name}={os.environ[name]}" for name in ("VKSHARE_BACKEND", "VKSHARE_ADAPTER") if os.environ.get(name)]
+    if given:
+        return _adapter.choose(None, options.backend), f"the best for {' and '.join(given)}"
+    found = vkshare.adapters()
+    usable = [each for each in found if each.capabilities.surface_memory & _SHARED_MEMORY] or found
+    _adapter.check_validated(usable[0])
+    return usable[0], _why(usable[0], found)
+
+
+def _why(chosen: vkshare.Adapter, found: list[vkshare.Adapter]) -> str:
+    kinds = {"gpu": "a GPU", "software": "a Vulkan driver in software", "cpu": "the CPU backend"}
+    reason = f"the best of {len(found)} found: {kinds[chosen.kind]}"
+    for each in found[: found.index(chosen)]:
+        reason += f"; {each.name} cannot share surfaces"
+    if chosen.kind != "gpu":
+        reason += ", as there is no GPU that Vulkan can use" if chosen.kind == "software" else ", as there is no Vulkan"
+        unusable = [f"{name}: {why}" for name, why in _adapter.skipped()]
+        reason += f" ({'; '.join(unusable)})" if unusable else ""
+    return reason

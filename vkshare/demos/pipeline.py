@@ -13,20 +13,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import count
-from typing import Self
+from typing import Any
 
 import vkshare
 from vkshare.core.queue_ends import QueueFrame
 from vkshare.demos.inspection import Inspector
-from vkshare.demos.layer import Clock, Layer
-from vkshare.demos.layout import SMALLEST, Layout
-from vkshare.demos.lettering import Facts, Lettering
-from vkshare.demos.options import Result
+from vkshare.demos.layout import Layout
+from vkshare.demos.lettering import Facts, Writer
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage, StageOptions
 from vkshare.errors import ClosedError
+from vkshare.util.closing import Scoped
 
 _COUNT = 4  # surfaces: one for each stage, and one between
 _NOTE = struct.Struct("<IQQ")  # the frame's number; when it was painted, when it was lettered: time.monotonic_ns()
@@ -35,42 +33,12 @@ _CHECKED = 30  # every so many frames are read back
 _PATIENCE = 60.0  # seconds for what was submitted to run
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The counters of one stage."""
+def run(shown: Stage, options: StageOptions) -> dict[str, Any]:
+    """All frames, or until the user ends it; returns the contents of `vkshare demo pipeline --json`.
 
-    stage: str
-    frames: int
-    waits: int  # frames for which no surface was there yet
-    waited: float  # seconds, in all
-    metadata: int  # bytes that came with its frames
-    copied: int  # bytes, by its device's copy paths; without the viewer's checks
-
-
-@dataclass(frozen=True, slots=True)
-class Report(Result):
-    """The parameters and the costs of a run."""
-
-    adapter: str
-    width: int  # of the surfaces
-    height: int
-    surfaces: int
-    frames: int  # that were shown
-    seconds: float
-    latency: float  # median seconds from the painter's enqueue until the viewer had the surface
-    most_latency: float
-    checked: int  # frames that were read back
-    wrong: list[str]  # what was not as it must be
-    stages: list[Done]
-
-    @property
-    def is_good(self) -> bool:
-        return not self.wrong
-
-
-def run(shown: Stage, options: StageOptions) -> Report:
-    """All frames, or until the user ends it. The viewer is the calling thread, and its device the stage's."""
-    layout = Layout(max(options.width, SMALLEST[0]), max(options.height, SMALLEST[1]))
+    The viewer is the calling thread, and its device the stage's.
+    """
+    layout = Layout.at_least(options.width, options.height)
     adapter = shown.device.adapter
     with ExitStack() as stack:
         painter, letterer = (
@@ -82,30 +50,33 @@ def run(shown: Stage, options: StageOptions) -> Report:
         painting = stack.enter_context(_Painting(painter, root, painted, *what))
         lettering = stack.enter_context(_Lettering(letterer, painted, lettered, *what))
         viewing = stack.enter_context(_Viewing(shown.device, lettered, root, *what))
+        stages = (painting, lettering, viewing)
         start = time.perf_counter()
-        with _working((painting, lettering), viewing):
+        with _working(stages):
             frames = shown.play(viewing.show, options.frames)
         for device in (painter, letterer, shown.device):
             device.wait_idle(_PATIENCE)  # closing would cancel what still waits for another's work
-        return Report(
-            adapter=adapter.name,
-            width=layout.width,
-            height=layout.height,
-            surfaces=_COUNT,
-            frames=frames,
-            seconds=time.perf_counter() - start,
-            latency=statistics.median(viewing.latencies or [0.0]),
-            most_latency=max(viewing.latencies, default=0.0),
-            checked=viewing.checked,
-            wrong=viewing.wrong,
-            stages=[stage.done() for stage in (painting, lettering, viewing)],
-        )
+        return {
+            "adapter": adapter.name,
+            "width": layout.width,  # of the surfaces
+            "height": layout.height,
+            "surfaces": _COUNT,
+            "frames": frames,  # that were shown
+            "seconds": time.perf_counter() - start,
+            # Seconds from the painter's enqueue until the viewer had the surface.
+            "latency": statistics.median(viewing.latencies or [0.0]),
+            "most_latency": max(viewing.latencies, default=0.0),
+            "checked": viewing.checked,  # frames that were read back
+            "wrong": viewing.wrong,  # what was not as it must be
+            "stages": [stage.done() for stage in stages],
+            "ok": not viewing.wrong,
+        }
 
 
 # ---- the stages ------------------------------------------------------------------------------------------------------
 
 
-class _Stage:
+class _Stage(Scoped):
     """One device, with the end of the queue that it takes from and of the one that it puts into."""
 
     name = ""
@@ -120,7 +91,7 @@ class _Stage:
     ) -> None:
         self._device = device
         self._layout = layout
-        self._last = None if frames is None else frames - 1
+        self._limit = frames
         self._frames = 0
         self._waits = 0
         self._waited = 0.0
@@ -153,19 +124,25 @@ class _Stage:
         """All its frames, or until it is stopped: ClosedError."""
         raise NotImplementedError
 
-    def done(self) -> Done:
-        copied = self._device.statistics().copied_bytes - self._before - self._read
-        return Done(self.name, self._frames, self._waits, self._waited, self._metadata, copied)
+    def done(self) -> dict[str, Any]:
+        """Its counters."""
+        return {
+            "stage": self.name,
+            "frames": self._frames,
+            "waits": self._waits,  # frames for which no surface was there yet
+            "waited": self._waited,  # seconds, in all
+            "metadata": self._metadata,  # bytes that came with its frames
+            # Bytes, by its device's copy paths; without the viewer's checks.
+            "copied": self._device.statistics().copied_bytes - self._before - self._read,
+        }
 
     def stop(self) -> None:
         """Ends the waits of this stage, and for it, with ClosedError. Idempotent."""
         self.source.close()
         self.target.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
+    def close(self) -> None:
+        """Idempotent."""
         self._open.close()
 
 
@@ -178,7 +155,7 @@ class _Painting(_Stage):
         self._painter = opening.enter_context(Painter(self._device, self._layout))
 
     def work(self) -> None:
-        for number in count() if self._last is None else range(self._last + 1):
+        for number in count() if self._limit is None else range(self._limit):
             with self.frame() as frame:
                 commands = self._painter.record(frame.surface, number, number / _RATE / _TURN % 1)
                 self._device.submit(commands)
@@ -194,26 +171,15 @@ class _Lettering(_Stage):
         copies = not self.source.surfaces[0].is_host_visible
         written = "Pillow writes this, then uploads it" if copies else "Pillow writes into the same memory"
         lines = (("one", "paints the scene"), ("two", written), ("three", "shows it and gives it back"))
-        frames = None if self._last is None else self._last + 1
-        facts = Facts(self._device.adapter.name, frames, "Three devices, three queues.", lines)
-        self._lettering = Lettering(self._layout, facts)
-        self._layer = opening.enter_context(Layer(self._device, self._layout.text_area)) if copies else None
+        facts = Facts(self._device.adapter.name, self._limit, "Three devices, three queues.", lines)
+        self._writer = opening.enter_context(Writer(self._device, self._layout, facts, copies))
 
     def work(self) -> None:
-        clock = Clock()
         while True:
             with self.frame() as frame:
                 number, painted, _ = _NOTE.unpack(frame.metadata)
-                self._write(frame.view, number, *clock.tick())
+                self._writer.write(frame.view, number)
                 self.target.enqueue(frame.surface, _NOTE.pack(number, painted, time.monotonic_ns()), wait="gpu")
-
-    def _write(self, view: vkshare.View, number: int, seconds: float, rate: float) -> None:
-        if self._layer is not None:
-            self._layer.draw(view, self._lettering.draw, number, seconds, rate)
-            return
-        image = view.pillow()  # waits for the painter's drawing
-        self._lettering.draw(image, number, seconds, rate)
-        image.close()
 
 
 class _Viewing(_Stage):
@@ -237,7 +203,7 @@ class _Viewing(_Stage):
             self.latencies.append((now - painted) * 1e-9)
             if reported != number or not painted <= lettered <= now:
                 self.wrong.append(f"frame {number} came with the metadata of frame {reported}")
-            if number % _CHECKED == 0 or number == self._last:
+            if number % _CHECKED == 0 or number + 1 == self._limit:
                 self._check(number, surface)
 
     def _check(self, number: int, surface: vkshare.Surface) -> None:
@@ -251,41 +217,36 @@ class _Viewing(_Stage):
 
 
 @contextmanager
-def _working(workers: tuple[_Stage, ...], viewer: _Stage) -> Iterator[None]:
-    """Run the workers during the body, and stop them after it.
+def _working(stages: tuple[_Stage, ...]) -> Iterator[None]:
+    """Run all but the last, which is the body's, and stop them after the body.
 
-    An error of a worker replaces the body's error, which follows from it.
+    An error of one of them replaces the body's error, which follows from it.
     """
     failed: list[Exception] = []
 
     def work(stage: _Stage) -> None:
         try:
             stage.work()
-        except ClosedError:  # the stage was stopped, or one beside it
-            stage.stop()
         except Exception as error:
-            failed.append(error)
             stage.stop()
+            if not isinstance(error, ClosedError):  # the stage was stopped, or one beside it
+                failed.append(error)
 
     threads = [
-        threading.Thread(target=work, args=(each,), name=f"vkshare {each.name}", daemon=True) for each in workers
+        threading.Thread(target=work, args=(each,), name=f"vkshare {each.name}", daemon=True) for each in stages[:-1]
     ]
     for thread in threads:
         thread.start()
     try:
-        yield
+        try:
+            yield
+        finally:
+            for stage in stages:
+                stage.stop()
+            for thread in threads:
+                thread.join()
     except Exception:
-        _stop((*workers, viewer), threads)
         if not failed:
             raise
-    finally:
-        _stop((*workers, viewer), threads)
     if failed:
         raise failed[0]
-
-
-def _stop(stages: tuple[_Stage, ...], threads: list[threading.Thread]) -> None:
-    for stage in stages:
-        stage.stop()
-    for thread in threads:
-        thread.join()

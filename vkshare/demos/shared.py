@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import selectors
 import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from vkshare.demos.child import Child
-from vkshare.demos.options import Options, Wiring
-from vkshare.demos.report import Report, made
-from vkshare.demos.stamps import PARTIES, Stamps
+import numpy as np
+
+from vkshare.compositor.window_host import Signals
+from vkshare.demos import process
+from vkshare.demos.options import Options
+from vkshare.demos.party import EDGES, PARTIES, Stamps
+from vkshare.demos.process import Child, DemoError
 
 _GRACE = 0.5  # seconds in which the others may say what they saw, after one has failed
-_ENDING = 5.0  # seconds that a process has to close everything after SIGTERM
+_LOOK = 60.0  # seconds: the longest sleep
 
 
-class DemoError(Exception):
-    """One of the processes failed or died; the text says which and how."""
-
-
-class Terminated(BaseException):
-    """SIGTERM came to the parent."""
-
-
-def run(options: Options, progress: Callable[[int], None] = lambda frames: None) -> Report:
-    """Runs the demo. Call it from the main thread: Ctrl-C and SIGTERM then end all processes first.
+def run(
+    options: Options, signals: Signals, progress: Callable[[int], None] = lambda frames: None
+) -> dict[str, Any] | None:
+    """Runs the demo, and returns its report; None: a signal ended it. All processes have ended then.
 
     Parameters
     ----------
@@ -41,59 +35,57 @@ def run(options: Options, progress: Callable[[int], None] = lambda frames: None)
     ------
     DemoError
         A process failed or died; the others were ended.
-    KeyboardInterrupt, Terminated
-        The signal came; all processes were ended.
     """
-    stamps_fd = Stamps.create(options.frames)
+    stamps = Stamps.create(options.frames)
     children: list[Child] = []
     try:
-        with _sigterm_raises():
-            try:
-                with _signals_later():
-                    _start(options, stamps_fd, children)
-                _watch(children, progress)
-            finally:
-                with _signals_later():
-                    _end(children)
-        return made(options, Stamps(stamps_fd, options.frames), [child.done for child in children])
+        try:
+            _start(options, stamps, children)
+            _watch(children, signals, progress)
+        finally:
+            process.end(children)
+        return None if signals.came else _report(options, Stamps(stamps), [child.done for child in children])
     finally:
-        os.close(stamps_fd)
+        os.close(stamps)
 
 
-def _start(options: Options, stamps_fd: int, children: list[Child]) -> None:
-    """Appends to `children` as they start, so that those that did are ended if one does not."""
+def _start(options: Options, stamps: int, children: list[Child]) -> None:
+    """Appends to `children` as they start, so that those that did are ended if one does not.
+
+    They inherit the mask, and take SIGTERM when they are ready to end well: see party.py.
+    """
     to_text, from_text = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     to_checker, from_checker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ends = ((to_text, to_checker), (from_text,), (from_checker,))
-    with to_text, from_text, to_checker, from_checker:
-        for index, name in enumerate(PARTIES):
-            links = tuple(end.fileno() for end in ends[index])
-            wiring = Wiring(index, stamps_fd, links)
-            children.append(Child.start(name, "vkshare.demos.party", options, wiring, fds=(stamps_fd, *links)))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        with to_text, from_text, to_checker, from_checker:
+            for index, name in enumerate(PARTIES):
+                links = [end.fileno() for end in ends[index]]
+                given = options, index, stamps, links
+                children.append(Child.start(name, "vkshare.demos.party", *given, fds=(stamps, *links)))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _watch(children: list[Child], progress: Callable[[int], None]) -> None:
-    """Until all have ended well. DemoError when one has not, or does not end after it was done."""
+def _watch(children: list[Child], signals: Signals, progress: Callable[[int], None]) -> None:
+    """Until all have ended well, or a signal came. DemoError when one has not, or does not end after it was done."""
     deadline: float | None = None
-    with selectors.DefaultSelector() as selector:
-        for child in children:
-            selector.register(child, selectors.EVENT_READ, child)
-        while selector.get_map():
-            timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
-            ready = selector.select(timeout)
-            for key, _ in ready:
-                child = key.data
-                if not child.read():
-                    selector.unregister(child)
-                    child.wait(_ENDING)
-                elif child.frames:
-                    progress(child.frames)
-            if deadline is None:
-                deadline = _deadline(children)
-            elif time.monotonic() >= deadline:
-                break
+    talking = {child.fileno(): child for child in children}
+    while talking and not signals.came:
+        for fd in signals.wait(_LOOK if deadline is None else deadline - time.monotonic(), *talking):
+            child = talking[fd]
+            if not child.read():
+                del talking[fd]
+                child.wait()
+            elif "frame" in child.reported:
+                progress(child.reported["frame"] + 1)
+        if deadline is None:
+            deadline = _deadline(children)
+        elif time.monotonic() >= deadline:
+            break
     bad = [child for child in children if child.has_failed or not child.has_ended]
-    if bad:
+    if bad and not signals.came:
         # First a death, then what is no consequence of one.
         raise DemoError(min(bad, key=lambda child: child.blame).obituary())
 
@@ -103,59 +95,39 @@ def _deadline(children: list[Child]) -> float | None:
     if any(child.has_failed for child in children):
         return time.monotonic() + _GRACE
     if all(child.done for child in children):
-        return time.monotonic() + _ENDING
+        return time.monotonic() + process.ENDING
     return None
 
 
-def _end(children: list[Child]) -> None:
-    """SIGTERM, then SIGKILL, to those that still run. Returns when none does."""
-    for child in children:
-        child.terminate()
-    deadline = time.monotonic() + _ENDING
-    for child in children:
-        child.wait(max(deadline - time.monotonic(), 0.1))
-        child.close()
+def _report(options: Options, stamps: Stamps, reported: list[dict[str, Any]]) -> dict[str, Any]:
+    """The contents of `vkshare demo shared --json`, from the final messages of the three processes."""
+    renderer, _, checker = reported
+    seconds = stamps.seconds()
+    return {
+        "frames": options.frames,
+        "seconds": seconds,
+        "frames_per_second": options.frames / seconds,
+        "width": options.width,
+        "height": options.height,
+        "format": renderer["format"],
+        "tiling": renderer["tiling"],
+        "adapter": renderer["adapter"],
+        "why": renderer["why"],  # it was chosen
+        "handovers": [_handover(stamps, giver, taker) for giver, taker in EDGES],
+        # Bytes, by process: what the copy paths themselves counted.
+        "copied_per_frame": {name: one["copied"] / options.frames for name, one in zip(PARTIES, reported, strict=True)},
+        "copied_setup": renderer["setup_copied"],  # bytes, once: the picture on the cube, and noise for the backdrop
+        "forced_copy": options.force_copy,
+        "faulty": checker["faulty"],  # frames in which something was not as it must be
+        "faults": checker["faults"],  # of the first of them
+        "output": options.output,
+        "ok": checker["faulty"] == 0,
+    }
 
 
-@contextlib.contextmanager
-def _signals_later() -> Iterator[None]:
-    """SIGINT and SIGTERM come after the block: no process is started and then forgotten, or left half ended.
-
-    Children inherit the mask, and take SIGTERM when they are ready to end well: see
-    party.listening(). The mask alone does not do: NumPy's threads have their own, and what comes
-    through them raises in the main thread.
-    """
-    came: list[int] = []
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    handlers = _handled_by(lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
-
-
-def _handled_by(handler: Callable[[int, object], None]) -> dict[int, Any]:
-    """Sets it for SIGINT and SIGTERM, and returns those of before; none in another thread than the main one."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    return {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-
-
-@contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    def terminated(*_: object) -> None:
-        raise Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, terminated)
-    except ValueError:  # not the main thread: signals are the caller's
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _handover(stamps: Stamps, giver: int, taker: int) -> dict[str, Any]:
+    """From one process to the next, in microseconds; None where there was no hand-over: one frame has no next."""
+    seconds = stamps.handovers(giver, taker)
+    p50, p99 = (float(p) * 1e6 for p in np.percentile(seconds, (50, 99))) if len(seconds) else (None, None)
+    held = float(np.median(stamps.held(giver))) * 1e6  # that the giver had owned it before
+    return {"giver": PARTIES[giver], "taker": PARTIES[taker], "p50": p50, "p99": p99, "held": held}

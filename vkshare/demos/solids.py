@@ -29,10 +29,6 @@ class Solid:
     uv: Array  # (V, 2), 0 to 1 over each face of the cube
     triangles: Array  # (T, 3) vertex indices
 
-    def turned(self, rotation: Array) -> tuple[Array, Array]:
-        """Positions and normals after a (3, 3) rotation."""
-        return self.positions @ rotation.T, self.normals @ rotation.T
-
     @cached_property
     def edges(self) -> Array:
         """(E, 2, 3): the two half-edges that meet at each edge, as (triangle, from, to).

@@ -11,12 +11,12 @@ import vkshare
 from vkshare.demos.options import StageOptions as StageOptions
 from vkshare.errors import UnsupportedError
 
-_RATE = 60.0  # frames a second, if the window system does not report its own
+_RATE = 60.0  # frames a second, headless
 _AHEAD = 0.95  # of a period, after which the next frame begins: a present that waits for the screen sets the pace then
 _MINIMIZED_NAP = 0.1  # seconds between two checks whether the window is shown again
 
 
-class NoDisplay(Exception):
+class NoDisplay(OSError):
     """A window was asked for, and cannot be."""
 
 
@@ -52,7 +52,7 @@ class Stage:
             Called as ``draw(frame, number, seconds)`` to submit what is to be seen. Headless, 60 frames are a second,
             however long they take, so that their pictures are always the same ones.
         """
-        pace = Pace(_refresh_rate(self.window))
+        pace = Pace(_RATE if self.window is None else self.window.refresh_rate)
         start = time.monotonic()
         number = 0
         while frames is None or number < frames:
@@ -111,7 +111,12 @@ def opened(options: StageOptions, title: str, **swapchain_options: Any) -> Itera
         As vkshare.open() and device.create_swapchain() raise them.
     """
     with ExitStack() as stack:
-        window = None if options.headless else stack.enter_context(_window(options, title))
+        window = None
+        if not options.headless:
+            try:
+                window = stack.enter_context(vkshare.Window(options.width, options.height, title))
+            except UnsupportedError as error:
+                raise NoDisplay(f"{error}. Without a display: --headless --output picture.png") from error
         device = stack.enter_context(vkshare.open(options.adapter, backend=options.backend, name=title))
         swapchain = device.create_swapchain(
             window or vkshare.Headless(options.width, options.height),
@@ -120,21 +125,3 @@ def opened(options: StageOptions, title: str, **swapchain_options: Any) -> Itera
         )
         stack.enter_context(swapchain)
         yield Stage(device, swapchain, window)
-
-
-def _window(options: StageOptions, title: str) -> vkshare.Window:
-    try:
-        return vkshare.Window(options.width, options.height, title)
-    except UnsupportedError as error:
-        raise NoDisplay(str(error)) from error
-
-
-def _refresh_rate(window: vkshare.Window | None) -> float:
-    """Frames a second that the screen shows, as far as the window system tells."""
-    if window is None:
-        return _RATE
-    import glfw
-
-    monitor = glfw.get_primary_monitor()
-    mode = glfw.get_video_mode(monitor) if monitor else None
-    return float(mode.refresh_rate) if mode and mode.refresh_rate >= 1 else _RATE

@@ -40,17 +40,11 @@ class Sample:
 class Report:
     """The report of a whole storm."""
 
-    seconds: float
     samples: list[Sample] = field(default_factory=list)  # one every few resizes
 
     @property
     def last(self) -> Sample:
         return self.samples[-1]
-
-    @property
-    def bound(self) -> int:
-        """Swapchains that may be alive: the current one, and those that are retired."""
-        return self.last.swapchain.retired_limit + 1
 
     @property
     def early(self) -> int:
@@ -74,8 +68,9 @@ class Report:
         if not self.last.resizes:
             found.append("the window system granted no other size (does it tile windows?): nothing was tried")
         most = self.last.swapchain.most_alive
-        if most > self.bound:
-            found.append(f"{most} swapchains were alive at once, allowed are {self.bound}")
+        bound = self.last.swapchain.retired_limit + 1  # the current one, and those that are retired
+        if most > bound:
+            found.append(f"{most} swapchains were alive at once, allowed are {bound}")
         if self.late > self.early * MOST_GROWTH and self.late - self.early > SLACK:
             found.append(f"memory grew by {self.late / self.early - 1:.1%}, allowed are {MOST_GROWTH - 1:.0%}")
         return found
@@ -83,7 +78,7 @@ class Report:
 
 def run(stage: Stage, seconds: float, frames: int | None, tell: Callable[[Sample], None]) -> Report:
     """Resizes until the time is over, that many frames were presented, or the user ends it. `tell`: once a second."""
-    report = Report(seconds)
+    report = Report()
     chance = random.Random(1)
     start = reported = time.monotonic()
     resizes = presented = count = 0

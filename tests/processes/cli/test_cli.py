@@ -20,7 +20,7 @@ from support.queue_ends import Loop
 from support.shared_handles import opened, wait_until
 
 import vkshare as vks
-from vkshare.cli import checks, doctor, main, ps, table
+from vkshare.cli import doctor, main, ps, table
 from vkshare.util import pages
 
 pytest_plugins = ["support.peer_processes"]
@@ -88,7 +88,7 @@ def test_doctor_fails_and_advises_when_something_needed_is_missing(
 
 
 def test_an_examination_that_fails_is_a_finding_of_its_own() -> None:
-    def broken() -> list[checks.Finding]:
+    def broken() -> list[doctor.Finding]:
         raise RuntimeError("surprise")
 
     assert [(f.state, f.name) for f in doctor.examine((broken,))] == [("missing", "broken")]
@@ -96,7 +96,7 @@ def test_an_examination_that_fails_is_a_finding_of_its_own() -> None:
 
 def test_doctor_tells_a_low_fd_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 4096))
-    assert [(f.state, "ulimit -n" in f.advice) for f in checks.fd_limit()] == [("odd", True)]
+    assert [(f.state, "ulimit -n" in f.advice) for f in doctor.fd_limit()] == [("odd", True)]
 
 
 def test_a_wrong_command_is_a_usage_error_and_an_unhappy_one_says_why() -> None:
@@ -250,9 +250,9 @@ def queue_told(queue: vks.SurfaceQueue) -> dict[str, Any]:
     return reported
 
 
-def doctor_told(queue: vks.SurfaceQueue) -> list[checks.Finding]:
+def doctor_told(queue: vks.SurfaceQueue) -> list[doctor.Finding]:
     """What doctor finds odd of it."""
-    found = [each for each in checks.surface_queues() if number_of(queue) in each.name]
+    found = [each for each in doctor.surface_queues() if number_of(queue) in each.name]
     assert {each.state for each in found} <= {"odd"}
     return found
 
@@ -388,7 +388,7 @@ def test_a_queue_page_that_was_written_over_is_unreadable_and_hides_no_other(
             for _ in range(generator.randrange(1, 30)):
                 page[generator.randrange(64, 384)] = generator.randrange(256)  # all that is behind the header
             assert main(["ps", *generator.choice(([], ["--json"]))]) == 0
-            checks.surface_queues()
+            doctor.surface_queues()
             page[:] = kept
             assert other in capsys.readouterr().out
         page[8] += 1  # of another version

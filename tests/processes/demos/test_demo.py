@@ -15,7 +15,6 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,18 +31,16 @@ from support.demo_runs import said
 import vkshare
 from vkshare import cli
 from vkshare.core import adapter
-from vkshare.demos import backdrop, choice, marks, pictures, shared
-from vkshare.demos.child import Child
+from vkshare.demos import marks, pictures, shared
 from vkshare.demos.inspection import Inspector
-from vkshare.demos.layer import Layer
 from vkshare.demos.layout import Layout
-from vkshare.demos.lettering import Facts, Lettering
-from vkshare.demos.options import Options
-from vkshare.demos.painter import Painter
-from vkshare.demos.report import Handover, Report
+from vkshare.demos.lettering import Facts, Layer, Lettering
+from vkshare.demos.options import Options, choose
+from vkshare.demos.painter import Painter, backdrop, colour_at
+from vkshare.demos.party import Stamps
+from vkshare.demos.process import Child
 from vkshare.demos.scene import Scene
 from vkshare.demos.solids import rounded_cube
-from vkshare.demos.stamps import Stamps
 from vkshare.errors import UnsupportedError
 
 pytestmark = [pytest.mark.program, pytest.mark.slow]
@@ -107,9 +104,9 @@ def test_a_demo_without_vulkan_is_not_run_unvalidated_where_validation_is_wanted
     monkeypatch.setattr("vkshare.adapters", lambda: adapter.adapters("cpu"))
     monkeypatch.setenv("VKSHARE_VALIDATION", "1")
     with pytest.raises(UnsupportedError, match="the validation layer checks Vulkan"):
-        choice.choose(options)
+        choose(options)
     monkeypatch.setenv("VKSHARE_VALIDATION", "0")
-    assert choice.choose(options)[0].backend == "cpu"
+    assert choose(options)[0].backend == "cpu"
 
 
 def test_a_forced_copy_shows_in_the_bytes_copied() -> None:
@@ -209,7 +206,7 @@ class Run:
             if entry.name.isdigit() and _parent(int(entry.name)) == self.process.pid:
                 arguments = (entry / "cmdline").read_bytes().split(b"\0")
                 with contextlib.suppress(IndexError, ValueError):
-                    found[("renderer", "text", "checker")[json.loads(arguments[3])[1]["party"]]] = int(entry.name)
+                    found[("renderer", "text", "checker")[json.loads(arguments[3])[1]]] = int(entry.name)
         return found
 
     def _released(self, frame: int) -> bool:
@@ -297,26 +294,30 @@ def test_no_process_outlives_a_parent_that_is_killed(endless: Run) -> None:
 # ---- what the demo says about a run --------------------------------------------------------------------------------
 
 
-def _report(**changes: Any) -> Report:
-    good = Report(
-        frames=10,
-        seconds=1.0,
-        frames_per_second=10.0,
-        width=320,
-        height=180,
-        format="rgba8unorm",
-        tiling="linear",
-        adapter={"name": "A", "kind": "cpu", "backend": "cpu", "driver": "D"},
-        why="it is the only one",
-        handovers=(Handover("renderer", "text", 1.0, 2.0, 3.0), Handover("checker", "renderer", None, None, 3.0)),
-        copied_per_frame={"renderer": 0.0, "text": 0.0, "checker": 0.0},
-        copied_setup=0,
-        forced_copy=False,
-        faulty=0,
-        faults=(),
-        output=None,
-    )
-    return replace(good, **changes)
+def _report(**changes: Any) -> dict[str, Any]:
+    good: dict[str, Any] = {
+        "frames": 10,
+        "seconds": 1.0,
+        "frames_per_second": 10.0,
+        "width": 320,
+        "height": 180,
+        "format": "rgba8unorm",
+        "tiling": "linear",
+        "adapter": {"name": "A", "kind": "cpu", "backend": "cpu", "driver": "D"},
+        "why": "it is the only one",
+        "handovers": [
+            {"giver": "renderer", "taker": "text", "p50": 1.0, "p99": 2.0, "held": 3.0},
+            {"giver": "checker", "taker": "renderer", "p50": None, "p99": None, "held": 3.0},
+        ],
+        "copied_per_frame": {"renderer": 0.0, "text": 0.0, "checker": 0.0},
+        "copied_setup": 0,
+        "forced_copy": False,
+        "faulty": 0,
+        "faults": [],
+        "output": None,
+        "ok": True,
+    }
+    return good | changes
 
 
 def _child(code: int | None, **reported: Any) -> Child:
@@ -346,13 +347,13 @@ def test_a_death_is_blamed_before_a_failure_and_a_failure_before_what_follows_fr
 
 
 def test_one_wrong_frame_is_exit_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = _report(faulty=1, faults=("frame 3: it is the frame before once more",))
-    monkeypatch.setattr(shared, "run", lambda options, progress: wrong)
+    wrong = _report(faulty=1, faults=["frame 3: it is the frame before once more"], ok=False)
+    monkeypatch.setattr(shared, "run", lambda options, signals, progress: wrong)
     assert cli.main(["demo", "shared"]) == 1
     out = capsys.readouterr().out
     assert "1 of 10 frames are WRONG" in out
     assert "frame 3: it is the frame before once more" in out
-    monkeypatch.setattr(shared, "run", lambda options, progress: _report())
+    monkeypatch.setattr(shared, "run", lambda options, signals, progress: _report())
     assert cli.main(["demo", "shared"]) == 0
 
 
@@ -367,7 +368,7 @@ def test_without_pillow_the_extra_to_install_is_named(
 
 def test_a_hand_over_is_timed_from_the_later_of_release_and_request() -> None:
     fd = Stamps.create(2)
-    stamps = Stamps(fd, 2)
+    stamps = Stamps(fd)
     os.close(fd)
     times = stamps._times
     times[0] = [[0, 0, 1_000], [100, 4_000, 9_000], [20_000, 20_500, 30_000]]
@@ -427,9 +428,9 @@ def _without_number(layout: Layout, pixels: Any) -> None:
 
 def _without_object(layout: Layout, pixels: Any) -> None:
     rows, columns = np.mgrid[0 : layout.height, round(0.5 * layout.width) : layout.width - 60]
-    pixels[20:160, round(0.5 * layout.width) : layout.width - 60, :3] = backdrop.colour_at(
-        layout, columns + 0.5, rows + 0.5
-    )[20:160]
+    pixels[20:160, round(0.5 * layout.width) : layout.width - 60, :3] = colour_at(layout, columns + 0.5, rows + 0.5)[
+        20:160
+    ]
 
 
 def _black_sky(layout: Layout, pixels: Any) -> None:
@@ -484,7 +485,7 @@ def test_marks_of_parties_and_frames_differ_and_can_be_read() -> None:
 def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> None:
     layout = Layout(320, 180)
     lettering = Lettering(layout, Facts.of_three_processes("an adapter", 10, True))
-    with backdrop.create(device, layout) as surface:
+    with backdrop(device, layout) as surface:
         expected = Image.fromarray(surface.read())
         lettering.draw(expected, 3, 0.5, 60.0)
         with Layer(device, layout.text_area) as layer:
@@ -498,10 +499,10 @@ def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> No
 @pytest.mark.every_driver
 def test_the_backdrop_is_where_the_checker_expects_it(device: Any) -> None:
     layout = Layout(320, 180)
-    with backdrop.create(device, layout) as surface:
+    with backdrop(device, layout) as surface:
         pixels = surface.read()
     rows, columns = np.mgrid[0:180, 0:320]
-    difference = np.abs(pixels[..., :3] - backdrop.colour_at(layout, columns + 0.5, rows + 0.5))
+    difference = np.abs(pixels[..., :3] - colour_at(layout, columns + 0.5, rows + 0.5))
     assert difference.max() <= 5, "the checker allows 6"
     assert (pixels[..., 3] == 255).all()
 
@@ -527,12 +528,12 @@ def test_a_solid_is_closed_and_its_faces_look_outwards(solid: Any) -> None:
 @pytest.mark.parametrize("turn", [0.0, 0.13, 0.5, 0.77])
 def test_every_frames_triangles_are_inside_the_depth_range(turn: float) -> None:
     batches = Scene(Layout(1280, 720)).batches(turn)
-    assert any(batch.is_textured for batch in batches)
-    for batch in batches:
-        z, w = batch.vertices[:, 2], batch.vertices[:, 3]
+    assert {vertices.shape[1] for vertices in batches} == {8, 10}
+    for vertices in batches:
+        z, w = vertices[:, 2], vertices[:, 3]
         assert ((z >= 0) & (z <= w)).all()
-        assert len(batch.vertices) % 3 == 0
-        assert batch.vertices.dtype == np.float32
+        assert len(vertices) % 3 == 0
+        assert vertices.dtype == np.float32
 
 
 def test_options_that_cannot_be_are_refused() -> None:

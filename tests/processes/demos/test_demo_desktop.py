@@ -28,11 +28,10 @@ from support.private_displays import XDisplay, wait_for, without_displays
 from vkshare import cli
 from vkshare.demos import marks
 from vkshare.demos.desktop import pictures
-from vkshare.demos.desktop.census import Census
-from vkshare.demos.desktop.drawing import fitted, number_on
-from vkshare.demos.desktop.order import Order
+from vkshare.demos.desktop.census import Census, Order
+from vkshare.demos.desktop.pictures import fitted, number_on
 from vkshare.demos.desktop.places import DRIFT, NAMES, PANEL, SEATS, Desk, Picture, Seat
-from vkshare.demos.desktop.report import faults
+from vkshare.demos.desktop.run import faults
 from vkshare.demos.lettering import length
 
 pytest_plugins = ["support.private_displays"]
@@ -296,7 +295,7 @@ class Window:
 
 def test_what_was_shown_is_counted_over_all_windows_that_a_client_has_had() -> None:
     compositor = SimpleNamespace(windows=[Window("crash: is killed", 5), Window("another", 9)])
-    census = Census(compositor, Desk(*SMALL))
+    census = Census(compositor)
     count = census.counts[NAMES.index("crash")]
     census.take()
     assert (count.windows, count.shown, count.state, count.detail) == (1, 5, "live", "is killed")

@@ -24,13 +24,14 @@ from vkshare.cli import main, ps
 from vkshare.demos import pipeline
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
+from vkshare.demos.lettering import Writer
 from vkshare.demos.stage import Stage, StageOptions, opened
 
 pytest_plugins = ["support.private_displays"]
 pytestmark = [pytest.mark.program, pytest.mark.slow]
 
 
-def run(adapter: vks.Adapter, frames: int = 12, size: tuple[int, int] = (320, 180)) -> tuple[pipeline.Report, Any]:
+def run(adapter: vks.Adapter, frames: int = 12, size: tuple[int, int] = (320, 180)) -> tuple[dict[str, Any], Any]:
     """In this process and headless: the report, and the picture that is shown at the end."""
     options = StageOptions(*size, frames, headless=True, backend=adapter.backend, adapter=name_of(adapter))
     with opened(options, "a pipeline") as stage:
@@ -49,48 +50,50 @@ def test_every_frame_comes_in_order_as_it_was_drawn(vks_adapter: vks.Adapter, co
         report, pixels = run(vks_adapter, 31)
     finally:
         os.sched_setaffinity(0, usable)
-    assert report.wrong == []
-    assert (report.frames, report.checked) == (31, 2)
+    assert report["wrong"] == []
+    assert (report["frames"], report["checked"]) == (31, 2)
     assert Inspector(Layout(320, 180)).faults(30, pixels) == []
-    assert [(done.stage, done.frames) for done in report.stages] == [("painter", 31), ("letterer", 31), ("viewer", 31)]
+    assert [(done["stage"], done["frames"]) for done in report["stages"]] == [
+        ("painter", 31),
+        ("letterer", 31),
+        ("viewer", 31),
+    ]
     note = pipeline._NOTE.size
-    assert [done.metadata for done in report.stages] == [0, 31 * note, 31 * note]
-    assert all(0 <= done.waits <= 31 and (done.waited > 0) == (done.waits > 0) for done in report.stages)
-    painter, letterer, viewer = (done.copied for done in report.stages)
+    assert [done["metadata"] for done in report["stages"]] == [0, 31 * note, 31 * note]
+    assert all(0 <= done["waits"] <= 31 and (done["waited"] > 0) == (done["waits"] > 0) for done in report["stages"])
+    painter, letterer, viewer = (done["copied"] for done in report["stages"])
     assert (painter, viewer) == (0, 0)
     assert letterer in (0, 31 * 320 * 180 * 4 * 45 // 100), "nothing, or the text where the CPU cannot see surfaces"
-    assert 0 < report.latency <= report.most_latency
+    assert 0 < report["latency"] <= report["most_latency"]
     assert not [each.name for each in threading.enumerate() if each.name.startswith("vkshare ")]
 
 
 def test_a_picture_too_small_for_the_text_is_scaled(vks_adapter: vks.Adapter) -> None:
     report, pixels = run(vks_adapter, 2, (64, 36))
-    assert report.is_good
-    assert (report.width, report.height, pixels.shape) == (256, 144, (36, 64, 4))
+    assert report["ok"]
+    assert (report["width"], report["height"], pixels.shape) == (256, 144, (36, 64, 4))
 
 
 def test_a_frame_that_is_not_as_it_was_drawn_or_not_in_order_is_told(
     vks_adapter: vks.Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = pipeline._Lettering._write
-    monkeypatch.setattr(
-        pipeline._Lettering, "_write", lambda self, view, number, *when: write(self, view, number + 1, *when)
-    )
+    write = Writer.write
+    monkeypatch.setattr(Writer, "write", lambda self, view, number: write(self, view, number + 1))
     report, _ = run(vks_adapter, 2)
-    assert [fault.partition(" left ")[0] for fault in report.wrong] == [
+    assert [fault.partition(" left ")[0] for fault in report["wrong"]] == [
         "frame 0: the text process",
         "frame 1: the text process",
     ]
-    assert not report.is_good
+    assert not report["ok"]
     monkeypatch.undo()
     play = Stage.play
     monkeypatch.setattr(Stage, "play", lambda self, draw, n: play(self, lambda f, number, s: draw(f, number ^ 1, s), n))
     report, _ = run(vks_adapter, 2)
-    assert "frame 1 came with the metadata of frame 0" in report.wrong
+    assert "frame 1 came with the metadata of frame 0" in report["wrong"]
 
 
 @pytest.mark.parametrize(
-    ("stage", "step"), [("_Painting", "work"), ("_Lettering", "_write"), ("_Viewing", "_check")], ids=lambda name: name
+    ("stage", "step"), [("_Painting", "work"), ("Writer", "write"), ("_Viewing", "_check")], ids=lambda name: name
 )
 def test_a_stage_that_fails_ends_the_run_with_its_error(
     vks_adapter: vks.Adapter, monkeypatch: pytest.MonkeyPatch, stage: str, step: str
@@ -98,7 +101,7 @@ def test_a_stage_that_fails_ends_the_run_with_its_error(
     def fails(*_: object) -> None:
         raise vks.VulkanError(-4, "vkQueueSubmit2")
 
-    monkeypatch.setattr(getattr(pipeline, stage), step, fails)
+    monkeypatch.setattr(Writer if stage == "Writer" else getattr(pipeline, stage), step, fails)
     with pytest.raises(vks.VulkanError, match="vkQueueSubmit2"):
         run(vks_adapter)
 

@@ -109,7 +109,7 @@ def report(memory: list[float], most_alive: int = 5, resizes: int = 24) -> Repor
         Sample((i + 1) / 10, resizes * (i + 1), round(memory[i * len(memory) // 100] * MIB), swapchain)
         for i in range(100)
     ]
-    return Report(10.0, samples)
+    return Report(samples)
 
 
 @pytest.mark.rule("A6")

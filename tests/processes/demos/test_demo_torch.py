@@ -19,11 +19,11 @@ from support.demo_runs import demo, name_of, on, picture, said, shown_demo
 from support.private_displays import XDisplay, without_displays
 
 import vkshare as vks
-from vkshare.demos import echo, marks
+from vkshare.demos import marks
 from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.painter import Painter
 from vkshare.demos.stage import StageOptions, opened
-from vkshare.demos.turns import Turns
+from vkshare.demos.turns import Echo, Turns, load
 from vkshare.errors import UnsupportedError
 
 pytest_plugins = ["support.private_displays"]
@@ -91,8 +91,8 @@ def test_pytorch_works_in_the_surfaces_own_memory(
     vks_adapter: vks.Adapter, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    real = echo.Echo.step
-    monkeypatch.setattr(echo.Echo, "step", lambda self, p, n: (seen.append(p.data_ptr()), real(self, p, n))[1])
+    real = Echo.step
+    monkeypatch.setattr(Echo, "step", lambda self, p, n: (seen.append(p.data_ptr()), real(self, p, n))[1])
     with played(vks_adapter, torch, 3) as (_, turns):
         if turns._shared is None:
             with turns._surface.access(writable=False) as view:
@@ -100,7 +100,7 @@ def test_pytorch_works_in_the_surfaces_own_memory(
         else:
             with turns._shared.access(writable=False) as view:
                 assert seen == [view.pointer] * 3
-        assert turns.report().is_good
+        assert turns.report()["ok"]
 
 
 @pytest.mark.rule("I3")
@@ -111,7 +111,7 @@ def test_a_picture_that_was_not_drawn_for_this_frame_is_counted_and_fails_the_ru
     monkeypatch.setattr(Painter, "record", lambda self, to, n, turn: real(self, to, n - (n == 2), turn))
     with played(vks_adapter, torch, 4) as (_, turns):
         report = turns.report()
-        assert (report.frames, report.late, report.shown) == (4, 1, True)
+        assert (report["frames"], report["late"], report["shown"]) == (4, 1, True)
     from vkshare.cli import main
 
     assert main(["demo", "torch", *on(vks_adapter), "--headless", "--frames", "4", "--size", "320x180"]) == 1
@@ -122,11 +122,11 @@ def test_a_picture_that_was_not_drawn_for_this_frame_is_counted_and_fails_the_ru
 def test_a_last_picture_without_pytorchs_work_fails_the_run(
     vks_adapter: vks.Adapter, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(echo.Echo, "step", lambda self, picture, number: None)
+    monkeypatch.setattr(Echo, "step", lambda self, picture, number: None)
     with played(vks_adapter, torch, 2) as (_, turns):
         report = turns.report()
-        assert not report.shown
-        assert not report.is_good
+        assert not report["shown"]
+        assert not report["ok"]
 
 
 @pytest.mark.rule("I10")
@@ -140,17 +140,17 @@ def test_where_cuda_cannot_open_the_surface_pytorch_runs_on_the_cpu_and_the_demo
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with played(vks_adapter, torch, 2) as (_, turns):
         report = turns.report()
-    assert report.is_good
-    assert (report.ordered_by, report.device) == ("CPU", "the CPU")
+    assert report["ok"]
+    assert (report["ordered_by"], report["device"]) == ("CPU", "the CPU")
     reported = "CPU backend" if vks_adapter.backend == "cpu" else "cuda-bindings is not installed"
-    assert reported in report.why
+    assert reported in report["why"]
 
 
 def test_smaller_windows_than_the_scene_has_show_it_scaled_down(vks_adapter: vks.Adapter, torch: Any) -> None:
     with played(vks_adapter, torch, 2, (64, 36)) as (stage, turns):
         assert stage.shown().shape == (36, 64, 4)
         assert (turns._surface.width, turns._surface.height) == SMALLEST
-        assert turns.report().is_good
+        assert turns.report()["ok"]
 
 
 def test_escape_ends_it_in_a_window(vks_adapter: vks.Adapter, torch: Any, x11: XDisplay) -> None:
@@ -171,7 +171,7 @@ def test_without_pytorch_the_extra_is_named(
 
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UnsupportedError, match=r"torch is not installed.*vkshare\[torch\]"):
-        echo.load()
+        load()
     assert main(["demo", "torch", "--backend", "cpu", "--headless"]) == 1
     assert "pip install vkshare[torch]" in capsys.readouterr().err
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -19,12 +19,11 @@ from support.demo_runs import demo, name_of, on, picture, said, shown_demo
 from support.private_displays import XDisplay, sway, wait_for, without_displays, xvfb
 
 from vkshare.demos import marks
-from vkshare.demos.frame_times import FrameTimes, Graph, ceiling, plot_of
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.lettering import PARTY_COLOURS
 from vkshare.demos.stage import Stage, StageOptions, opened, rgba
-from vkshare.demos.window import Picture, Show
+from vkshare.demos.window import FrameTimes, Graph, Picture, Show, ceiling, plot_of
 
 pytest_plugins = ["support.private_displays"]
 pytestmark = [pytest.mark.program, pytest.mark.slow]

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import vkshare
 from vkshare.compositor import Desktop
 from vkshare.demos import marks, process
 from vkshare.demos.desktop import pictures
-from vkshare.demos.desktop.drawing import canvas, number_on
+from vkshare.demos.desktop.pictures import canvas, number_on
 from vkshare.demos.desktop.places import DRIFT, NAMES, Desk, Picture
 from vkshare.demos.painter import Painter
 from vkshare.errors import ClosedError, RemoteLostError
@@ -29,9 +28,12 @@ _SLOW = 0.5  # seconds that the slow one takes for a frame
 _LEG = 2.5  # seconds that the drifter takes from one place to the next
 
 
-@dataclass(frozen=True, slots=True)
-class Invitation:
-    """The arguments of a client process."""
+_Record = Callable[[vkshare.Surface, int, float], vkshare.CommandList]  # its arguments: where, number, seconds
+
+
+@dataclass(frozen=True)
+class Guest:
+    """The arguments of a client process, and the common part of the programs below."""
 
     name: str
     path: str  # of the compositor's socket
@@ -40,35 +42,47 @@ class Invitation:
     desk: tuple[int, int]  # pixels
     crash_after: float  # seconds
 
+    @property
+    def number(self) -> int:
+        return NAMES.index(self.name)
 
-class Guest:
-    """The common part of the programs below."""
-
-    def __init__(self, invitation: Invitation) -> None:
-        self.invitation = invitation
-        self.name = invitation.name
-        self.number = NAMES.index(self.name)
-        self.layout = Picture(*invitation.place[2:])
+    @property
+    def layout(self) -> Picture:
+        return Picture(*self.place[2:])
 
     def device(self) -> vkshare.Device:
         """On the compositor's adapter."""
-        return vkshare.open(bytes.fromhex(self.invitation.adapter), name=self.name)
+        return vkshare.open(bytes.fromhex(self.adapter), name=self.name)
 
     def desktop(self, device: vkshare.Device) -> Desktop:
-        return Desktop(self.invitation.path, name=self.name, device=device)
+        return Desktop(self.path, name=self.name, device=device)
 
-    def window(self, desktop: Desktop, says: str, **options: Any) -> Any:
+    def window(self, desktop: Desktop, says: str, is_opaque: bool = True) -> Any:
         """Opens it in its place. `says`: what stands beside its name."""
-        x, y, width, height = self.invitation.place
-        options = {"is_opaque": True, **options}
-        return desktop.open_window(width, height, title=f"{self.name}: {says}"[:64], at=(x, y), **options)
+        x, y, width, height = self.place
+        return desktop.open_window(width, height, title=f"{self.name}: {says}"[:64], at=(x, y), is_opaque=is_opaque)
 
-    def drawn(self, window: Any, draw: Callable[[Image.Image, int, float], None], every: int = 1) -> None:
+    def drawn(self, says: str, draw: Callable[[Image.Image, int, float], None], every: int = 1) -> None:
         """Draws with Pillow, in the frames' own memory, at each tick or at every second, third ... one."""
-        for number, seconds in frames(window, every):
-            with window.frame() as frame, canvas(frame.view) as image:
-                draw(image, number, seconds)
-                number_on(image, self.layout, number, self.number)
+        with self.device() as device, self.desktop(device) as desktop:
+            window = self.window(desktop, says)
+            for number, seconds in frames(window, every):
+                with window.frame() as frame, canvas(frame.view) as image:
+                    draw(image, number, seconds)
+                    number_on(image, self.layout, number, self.number)
+
+    def rendered(self, device: vkshare.Device, window: Any, record: _Record) -> None:
+        """Draws with the device's commands, at each tick.
+
+        On a surface of its own first: edges are blended, which not every driver does in images that
+        are shared.
+        """
+        with device.create_surface(*self.place[2:]) as scene:
+            scene.acquire()
+            for number, seconds in frames(window):
+                commands = record(scene, number, seconds)
+                with window.frame() as frame:
+                    device.submit(commands.copy(scene, frame.surface))
 
 
 def frames(window: Any, every: int = 1) -> Iterator[tuple[int, float]]:
@@ -84,19 +98,9 @@ def frames(window: Any, every: int = 1) -> Iterator[tuple[int, float]]:
 
 def cube(guest: Guest) -> None:
     """The demos' scene, by the commands of the compositor's own kind of device."""
-    with (
-        guest.device() as device,
-        guest.desktop(device) as desktop,
-        Painter(device, guest.layout) as painter,
-        device.create_surface(guest.layout.width, guest.layout.height) as scene,
-    ):
-        scene.acquire()
+    with guest.device() as device, guest.desktop(device) as desktop, Painter(device, guest.layout) as painter:
         window = guest.window(desktop, f"drawn by {device.adapter.name}")
-        for number, seconds in frames(window):
-            # Its edges are blended, which not every driver does in images that are shared.
-            commands = painter.record(scene, number, seconds / _TURN % 1)
-            with window.frame() as frame:
-                device.submit(commands.copy(scene, frame.surface))
+        guest.rendered(device, window, lambda scene, number, at: painter.record(scene, number, at / _TURN % 1))
 
 
 def ribbons(guest: Guest) -> None:
@@ -111,71 +115,51 @@ def ribbons(guest: Guest) -> None:
 
 
 def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
-    width, height = guest.layout.width, guest.layout.height
-    with device.create_surface(width, height) as drawn:
-        drawn.acquire()
-        for number, seconds in frames(window):
-            commands = device.record().clear(drawn, pictures.NIGHT)
-            commands.draw_triangles(drawn, pictures.ribbons(seconds))
-            marks.fill(commands, drawn, guest.layout, marks.code(number, guest.number))
-            with window.frame() as frame:
-                device.submit(commands.copy(drawn, frame.surface))
+    def record(scene: vkshare.Surface, number: int, seconds: float) -> vkshare.CommandList:
+        commands = device.record().clear(scene, pictures.NIGHT)
+        commands.draw_triangles(scene, pictures.ribbons(seconds))
+        return marks.fill(commands, scene, guest.layout, marks.code(number, guest.number))
+
+    guest.rendered(device, window, record)
 
 
 def clock(guest: Guest) -> None:
     """Text by a 2D library."""
-    with guest.device() as device, guest.desktop(device) as desktop:
-        window = guest.window(desktop, "text by Pillow")
-        guest.drawn(window, pictures.clock, every=2)
+    guest.drawn("text by Pillow", pictures.clock, every=2)
 
 
 def tensor(guest: Guest) -> None:
     """A tensor of PyTorch's over the frame's memory; an array of NumPy's where there is no PyTorch."""
     library: Any = np
     says = "NumPy, as torch is not installed"
-    try:
+    with contextlib.suppress(ImportError, OSError):
         import torch
 
         library = torch
         says = f"PyTorch {torch.__version__}"
-    except (ImportError, OSError):
-        pass
-    with guest.device() as device, guest.desktop(device) as desktop:
-        window = guest.window(desktop, says)
-        waves = pictures.Waves(library, guest.layout.width, guest.layout.height)
-
-        def draw(image: Image.Image, number: int, seconds: float) -> None:
-            image.paste(Image.fromarray(waves.at(seconds)))
-
-        guest.drawn(window, draw, every=2)
+    waves = pictures.Waves(library, guest.layout.width, guest.layout.height)
+    guest.drawn(says, lambda image, number, seconds: image.paste(Image.fromarray(waves.at(seconds))), every=2)
 
 
 def bars(guest: Guest) -> None:
     """One surface, which changes hands by its keyed mutex: 0 to draw, 1 to be shown."""
-    width, height = guest.layout.width, guest.layout.height
-    x, y, _, _ = guest.invitation.place
-    with (
-        guest.device() as device,
-        device.create_surface(width, height) as surface,
-        guest.desktop(device) as desktop,
-    ):
+    x, y, width, height = guest.place
+    with guest.device() as device, device.create_surface(width, height) as surface, guest.desktop(device) as desktop:
         window = desktop.show(
             surface, acquire=1, release=0, title=f"{guest.name}: one surface, by its keys", at=(x, y), is_opaque=True
         )
         for number, seconds in frames(window, every=2):
-            try:
-                with surface.access(0, 1, timeout=1) as view:
-                    commands = device.record().clear(view, pictures.NIGHT)
-                    for rect, colour in pictures.bars(width, height, seconds):
-                        commands.fill_rect(view, rect, colour)
-                    device.submit(marks.fill(commands, view, guest.layout, marks.code(number, guest.number)))
-            except vkshare.AcquireTimeout:
-                pass  # a minimised window
+            # A minimised window gives none back.
+            with contextlib.suppress(vkshare.AcquireTimeout), surface.access(0, 1, timeout=1) as view:
+                commands = device.record().clear(view, pictures.NIGHT)
+                for rect, colour in pictures.bars(width, height, seconds):
+                    commands.fill_rect(view, rect, colour)
+                device.submit(marks.fill(commands, view, guest.layout, marks.code(number, guest.number)))
 
 
 def drifter(guest: Guest) -> None:
     """Moves and fades, by the compositor's clock: it says where to, and how long that shall take."""
-    desk = Desk(*guest.invitation.desk)
+    desk = Desk(*guest.desk)
     places = itertools.cycle(DRIFT[1:] + DRIFT[:1])
     with guest.device() as device, guest.desktop(device) as desktop:
         window = guest.window(desktop, "moves and fades", is_opaque=False)
@@ -193,45 +177,35 @@ def drifter(guest: Guest) -> None:
 
 def slow(guest: Guest) -> None:
     """Takes half a second for a frame, which it holds all that time."""
-    with guest.device() as device, guest.desktop(device) as desktop:
-        window = guest.window(desktop, f"takes {_SLOW} s for a frame")
 
-        def draw(image: Image.Image, number: int, seconds: float) -> None:
-            time.sleep(_SLOW)
-            pictures.slow(image, number)
+    def draw(image: Image.Image, number: int, seconds: float) -> None:
+        time.sleep(_SLOW)
+        pictures.slow(image, number)
 
-        guest.drawn(window, draw)
+    guest.drawn(f"takes {_SLOW} s for a frame", draw)
 
 
 def crash(guest: Guest) -> None:
     """Is killed in the middle of a frame, some seconds after it was started."""
-    after = guest.invitation.crash_after
-    with guest.device() as device, guest.desktop(device) as desktop:
-        window = guest.window(desktop, f"is killed every {after:g} s")
+    after = guest.crash_after
 
-        def draw(image: Image.Image, number: int, seconds: float) -> None:
-            if seconds >= after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            pictures.countdown(image, after - seconds, after)
+    def draw(image: Image.Image, number: int, seconds: float) -> None:
+        if seconds >= after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        pictures.countdown(image, after - seconds, after)
 
-        guest.drawn(window, draw, every=3)
+    guest.drawn(f"is killed every {after:g} s", draw, every=3)
 
 
 # ---- the process ---------------------------------------------------------------------------------------------------
 
 
 def main() -> NoReturn:
-    """Return exit status 0 when the compositor closed the window, or is gone.
+    """The process; exit status 0 when the compositor closed the window, or is gone."""
+    process.serve(Guest, _work)
 
-    1: an error that was reported to the parent.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
-    invitation, parent, status = process.arguments(Invitation)
-    process.end_with_parent(parent)
-    program: Callable[[Guest], None] = globals()[invitation.name]
 
-    def work() -> None:
-        with contextlib.suppress(ClosedError, RemoteLostError, ConnectionError):
-            program(Guest(invitation))
-
-    sys.exit(process.run(status, work))
+def _work(guest: Guest, status: int) -> None:
+    program: Callable[[Guest], None] = globals()[guest.name]
+    with contextlib.suppress(ClosedError, RemoteLostError, ConnectionError):
+        program(guest)

@@ -4,21 +4,61 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vkshare.demos.desktop.drawing import INK
-from vkshare.demos.layout import Rect
-from vkshare.demos.lettering import FAINT, SOFT, TRACK, WHITE, panel_mask, ring, write
+from vkshare import View
+from vkshare.demos import marks
+from vkshare.demos.layout import Layout, Rect
+from vkshare.demos.lettering import FAINT, SOFT, TRACK, WHITE, length, panel_mask, ring, write
 from vkshare.demos.solids import Array, mesh
+from vkshare.errors import UnsupportedError
 
+_INK = (16, 14, 40, 255)  # what pictures are drawn on
 NIGHT = (0.063, 0.055, 0.157, 1.0)
 _CYAN, _AMBER, _ROSE, _GREEN = (0.27, 0.84, 0.93), (1.0, 0.72, 0.30), (0.98, 0.38, 0.58), (0.43, 0.91, 0.63)
 _STEPS = 48  # of a ribbon
 _SOLID = 0.88  # its alpha
 _BARS = 24
+
+
+# ---- what they have in common --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def canvas(view: View) -> Iterator[Image.Image]:
+    """Pillow's image over the surface's own memory; where the CPU cannot see that, one that is copied there."""
+    try:
+        image = view.pillow()
+    except UnsupportedError:
+        image = Image.new("RGBA", (view.surface.width, view.surface.height))
+        yield image
+        view.surface.write(np.asarray(image))
+        return
+    yield image
+
+
+def number_on(image: Image.Image, layout: Layout, frame: int, client: int) -> None:
+    """Leaves the frame's number, in squares."""
+    draw = ImageDraw.Draw(image)
+    for (x, y, width, height), colour in marks.squares(marks.code(frame, client), layout.render_mark, layout.mark_cell):
+        draw.rectangle((x, y, x + width - 1, y + height - 1), fill=colour)
+
+
+def fitted(said: str, size: int, width: int) -> str:
+    """As much of it as is at most so many pixels wide."""
+    if length(said, size) <= width:
+        return said
+    while said and length(said + "…", size) > width:
+        said = said[:-1].rstrip()
+    return said + "…"
+
+
+# ---- the clients' --------------------------------------------------------------------------------------------------
 
 
 def ribbons(seconds: float) -> Array:
@@ -133,7 +173,7 @@ def card(image: Image.Image, number: int, seconds: float) -> None:
 def _begun(image: Image.Image) -> tuple[ImageDraw.ImageDraw, float]:
     """Everything of the frame before goes. Also the unit: 1 in a window of the desktop of 1280x720."""
     draw = ImageDraw.Draw(image)
-    draw.rectangle((0, 0, image.width, image.height), fill=INK)
+    draw.rectangle((0, 0, image.width, image.height), fill=_INK)
     return draw, image.width / (302 if image.width > 1.7 * image.height else 276)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from vkshare.demos.layout import Layout, Rect
 
 DESIGNED_FOR = (1280, 720)  # units: places below are in these
-SMALLEST = (640, 360)  # pixels: below, the text cannot be read
 
 
 @dataclass(frozen=True, slots=True)

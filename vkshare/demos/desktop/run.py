@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from vkshare.compositor.window_host import Signals
-from vkshare.demos.child import Child
-from vkshare.demos.desktop.clients import Invitation
-from vkshare.demos.desktop.options import Options
+from vkshare.demos import process
+from vkshare.demos.desktop.clients import Guest
 from vkshare.demos.desktop.places import NAMES, SEATS, Desk
-from vkshare.demos.desktop.report import Report
 from vkshare.demos.desktop.screen import Screen
-from vkshare.demos.shared import DemoError
+from vkshare.demos.options import DesktopOptions
+from vkshare.demos.process import Child, DemoError
 from vkshare.util.closing import Scoped
 
 _LOOK = 0.05  # seconds between looks at the processes
 _PAUSE = 0.5  # seconds until the one that crashed is started again
-_ENDING = 5.0  # seconds that a process has to end
+_LOOKED_AT = 30  # frames, of which one must have been seen by a look at the picture: there are ten looks a second
+_FASTER = 3  # composites for each frame of the slow client: a compositor that waited for it would make one
 
 
-def run(options: Options, signals: Signals) -> Report | None:
-    """Runs the demo until its number of frames, Esc or the close button ends it; None: a signal did.
+def run(options: DesktopOptions, signals: Signals) -> dict[str, Any] | None:
+    """Runs the demo until its number of frames, Esc or the close button ends it.
+
+    Returns the contents of `vkshare demo desktop --json`; None: a signal ended it.
 
     Raises
     ------
@@ -38,10 +39,14 @@ def run(options: Options, signals: Signals) -> Report | None:
         path = str(Path(folder) / "socket")
         with Clients(options, path) as clients:
             reported = (_together if options.is_one_process else _apart)(options, path, clients, signals)
-        return None if signals.came else Report.of(options, reported, clients)
+    if signals.came:
+        return None
+    restarts = clients.restarts
+    found = [*reported.pop("faults"), *clients.faults, *faults(reported["clients"], reported["steady"], restarts)]
+    return {**reported, "restarts": restarts, "faults": found, "output": options.output, "ok": not found}
 
 
-def _together(options: Options, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
+def _together(options: DesktopOptions, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
     """The compositor is in this process."""
     with Screen(options, path) as screen:
         clients.start(screen.adapter.uuid.hex())
@@ -49,17 +54,20 @@ def _together(options: Options, path: str, clients: Clients, signals: Signals) -
         return screen.report()
 
 
-def _apart(options: Options, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
+def _apart(options: DesktopOptions, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
     """The compositor has a process of its own."""
-    with _ending(Child.start("compositor", "vkshare.demos.desktop.screen", options, path)) as screen:
+    screen = Child.start("compositor", "vkshare.demos.desktop.screen", options, path)
+    try:
         while not (signals.came or screen.done):
             if signals.wait(_LOOK, screen.fileno()) and not screen.read():
-                screen.wait(_ENDING)
+                screen.wait()
                 break
-            if clients.are_invited:
+            if clients.adapter:
                 clients.look()
             elif "ready" in screen.reported:
                 clients.start(screen.reported["ready"])
+    finally:
+        process.end([screen])
     if not screen.done and not signals.came:
         raise DemoError(screen.obituary())
     return screen.done
@@ -68,22 +76,20 @@ def _apart(options: Options, path: str, clients: Clients, signals: Signals) -> d
 class Clients(Scoped):
     """The eight processes."""
 
-    def __init__(self, options: Options, path: str) -> None:
-        self.are_invited = False
+    def __init__(self, options: DesktopOptions, path: str) -> None:
+        self.adapter = ""  # the compositor's UUID in hex; "": they are not started
         self.restarts = 0  # of the one that crashes
         self.faults: list[str] = []
         self._options = options
         self._path = path
-        self._adapter = ""
         self._processes: dict[str, Child] = {}
         self._due: dict[str, float] = {}  # when one is started again
 
     def start(self, adapter: str) -> None:
-        """All of them. `adapter`: the compositor's UUID in hex."""
-        self.are_invited = True
-        self._adapter = adapter
-        for seat in SEATS:
-            self._start(seat.name)
+        """All of them."""
+        self.adapter = adapter
+        for name in NAMES:
+            self._start(name)
 
     def look(self) -> None:
         """Restarts the client that crashes by design, and records clients that ended otherwise."""
@@ -98,18 +104,17 @@ class Clients(Scoped):
 
     def _start(self, name: str) -> None:
         options = self._options
-        desk = Desk(options.width, options.height)
-        place = desk.rect(SEATS[NAMES.index(name)].place)
-        size = desk.width, desk.height
-        invitation = Invitation(name, self._path, self._adapter, place, size, options.crash_after)
-        self._processes[name] = Child.start(name, "vkshare.demos.desktop.clients", invitation)
+        size = options.width, options.height
+        place = Desk(*size).rect(SEATS[NAMES.index(name)].place)
+        guest = Guest(name, self._path, self.adapter, place, size, options.crash_after)
+        self._processes[name] = Child.start(name, "vkshare.demos.desktop.clients", guest)
 
     def _ended(self, name: str, child: Child, now: float) -> None:
         while child.read():
             pass
         del self._processes[name]
         child.close()
-        if name == "crash" and child.was_killed:
+        if name == "crash" and child.process.returncode == -signal.SIGKILL:
             self._due[name] = now + _PAUSE
         elif child.has_failed:
             self.faults.append(child.obituary())
@@ -118,20 +123,24 @@ class Clients(Scoped):
 
     def close(self) -> None:
         """Ends them all."""
-        for child in self._processes.values():
-            child.terminate()
-        for child in self._processes.values():
-            child.wait(_ENDING)
-            child.close()
+        process.end(list(self._processes.values()))
         self._processes.clear()
 
 
-@contextmanager
-def _ending(child: Child) -> Iterator[Child]:
-    """It does not outlive the block."""
-    try:
-        yield child
-    finally:
-        child.terminate()
-        child.wait(_ENDING)
-        child.close()
+def faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:
+    """The list of faults. `clients`: see census.Count; `restarts`: of the one that crashes."""
+    found = []
+    for client in clients:
+        name = client["name"]
+        if not client["shown"]:
+            found.append(f"{name} was never shown")
+        elif not client["looks"] and client["shown"] >= _LOOKED_AT:
+            found.append(f"no frame number of {name} could be read in the picture")
+        found += [f"{name}: {fault}" for fault in client["faults"][:3]]
+        if name == "crash" and restarts > 1 and client["windows"] < 2:
+            found.append(f"the client that crashes was started again {restarts} times, and never seen again")
+    if steady["composites"] < _FASTER * steady["slow"]:
+        found.append(
+            f"{steady['composites']} composites for {steady['slow']} frames of the slow client: it was waited for"
+        )
+    return found

@@ -13,10 +13,9 @@ import vkshare
 from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
 from vkshare.demos import pictures, process
 from vkshare.demos.desktop.census import Census
-from vkshare.demos.desktop.options import Options
-from vkshare.demos.desktop.panel import Panel
 from vkshare.demos.desktop.places import NAMES, Desk
-from vkshare.demos.desktop.wallpaper import Wallpaper
+from vkshare.demos.desktop.wallpaper import Panel, Wallpaper
+from vkshare.demos.options import DesktopOptions
 from vkshare.demos.stage import rgba
 from vkshare.util.closing import Scoped
 
@@ -33,9 +32,9 @@ _SWITCH_INTERVAL = 0.0005  # seconds: docs/server.md, "Python's lock"
 class Screen(Scoped):
     """Hosts the clients, and watches what becomes of them. Made, run and closed on the main thread."""
 
-    def __init__(self, options: Options, path: str) -> None:
+    def __init__(self, options: DesktopOptions, path: str) -> None:
         self._options = options
-        self._desk = Desk(options.width, options.height)
+        desk = Desk(options.width, options.height)
         sys.setswitchinterval(_SWITCH_INTERVAL)
         with ExitStack() as made:
             host = WindowHostOptions(
@@ -51,20 +50,18 @@ class Screen(Scoped):
             self.host = made.enter_context(WindowHost(host, self._on_input))
             compositor = self.host.compositor
             self.adapter = compositor.device.adapter
-            self._own = made.enter_context(vkshare.open(self.adapter, name="desktop"))
+            own = made.enter_context(vkshare.open(self.adapter, name="desktop"))
             reported = f"eight processes and a compositor, on {self.adapter.name}"
-            self._wallpaper = Wallpaper(self._own, self._desk, reported)
-            made.callback(self._wallpaper.close)
-            self._panel = Panel(self._own, self._desk)
-            made.callback(self._panel.close)
+            self._wallpaper = made.enter_context(Wallpaper(own, desk, reported))
+            self._panel = made.enter_context(Panel(own, desk))
             self._lowest = compositor.open_window(self._wallpaper.surface, title="wallpaper", is_opaque=True)
             compositor.open_window(self._panel.descriptor, title="statistics", at=self._panel.at, is_opaque=True)
-            self._census = Census(compositor, self._desk)
+            self._census = Census(compositor)
             self._faults: list[str] = []
             self._begin = self._looked = self._told = 0.0  # seconds of CLOCK_MONOTONIC
             self._steady_since: dict[str, float] | None = None
+            self._wallpaper.show({})
             self._made = made.pop_all()
-        self._wallpaper.show({})
 
     def run(self, signals: Signals, look: Callable[[], None] = lambda: None) -> None:
         """Runs until that many composites are done, or the user ends it. Calls look() periodically."""
@@ -118,17 +115,17 @@ class Screen(Scoped):
         return rgba(compositor.capture(), compositor.swapchain.format)
 
     def report(self) -> dict[str, Any]:
-        """Return the results of all clients, for JSON. Writes the picture."""
+        """Return the results of all clients. Writes the picture."""
         self._census.take()
         if self._options.output is not None and self.host.compositor.statistics().composites:
             pictures.save(self.shown(), self._options.output)
         return {
             "adapter": self.adapter.name,
             "seconds": time.monotonic() - self._begin,
+            "display": {"kind": self.host.display.statistics().kind, "rate": float(1 / self.host.display.interval)},
             "clients": [dataclasses.asdict(count) for count in self._census.counts],
             "compositor": dataclasses.asdict(self.host.compositor.statistics()),
-            "steady": self._steady(),
-            "display": {"kind": self.host.display.statistics().kind, "rate": float(1 / self.host.display.interval)},
+            "steady": self._steady(),  # of these the ones from when every client was shown; and slow: that one's frames
             "faults": self._faults,
         }
 
@@ -139,13 +136,11 @@ class Screen(Scoped):
 
 def main() -> NoReturn:
     """The process's main function: JSON lines to the parent have its address, and at the end all results."""
-    options, path, parent, status = process.arguments(Options)
-    process.end_with_parent(parent)
+    process.serve(DesktopOptions, _work)
 
-    def work() -> None:
-        with Signals() as signals, Screen(options, path) as screen:
-            process.tell(status, ready=screen.adapter.uuid.hex())
-            screen.run(signals)
-            process.tell(status, done=screen.report())
 
-    sys.exit(process.run(status, work))
+def _work(options: DesktopOptions, path: str, status: int) -> None:
+    with Signals() as signals, Screen(options, path) as screen:
+        process.tell(status, ready=screen.adapter.uuid.hex())
+        screen.run(signals)
+        process.tell(status, done=screen.report())
