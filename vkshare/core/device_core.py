@@ -58,7 +58,7 @@ class DeviceCore(_native.Device):
     def wait_idle(self, timeout: float | None = None) -> None:
         """Waits until everything submitted before, held work too, has run; TimeoutError after `timeout` seconds.
 
-        What was closed while that work used it is freed then, with its fds.
+        Objects that were closed while that work used them are freed then, with their fds.
         """
         core = self._core
         status = wait(lambda deadline: lib.vks_device_wait_idle(core, deadline), timeout)

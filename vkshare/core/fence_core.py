@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 from vkshare import _native
 from vkshare.util.event_queue import EventQueue, pointer_of
 from vkshare.util.library_calls import (
+    NotInitialised,
     cell_capsule,
     check,
     ffi,
@@ -27,6 +28,8 @@ _HIGHEST = 2**64 - 2  # VKS_MAX_FENCE_VALUE
 
 class FenceCore(_native.Fence):
     """A timeline: the base of Fence."""
+
+    _pointer: Any = NotInitialised()
 
     def __init__(self, device: _native.Device, initial: int = 0) -> None:
         self._begin(device, "Device.create_fence", lib.vks_fence_create, u64("initial", initial, 0, _HIGHEST))
@@ -51,8 +54,7 @@ class FenceCore(_native.Fence):
     def _begin(self, device: _native.Device, what: str, create: Callable[..., int], argument: Any) -> None:
         cell = make("vks_fence", what, create, pointer("vks_device *", device), argument)
         _native.Fence.__init__(self, device, cell_capsule("vks_fence", cell))
-
-    _pointer = cached_property(partial(pointer, "vks_fence *"))
+        self._pointer = pointer("vks_fence *", self)
 
     @property
     def handle(self) -> int:

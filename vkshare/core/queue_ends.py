@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vkshare import _native
@@ -16,7 +15,7 @@ from vkshare.core.view import View
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
 from vkshare.util import arguments, pages
 from vkshare.util.event_queue import EventQueue, pointer_of
-from vkshare.util.library_calls import cell_capsule, check, ffi, lib, make, pointer, u64
+from vkshare.util.library_calls import NotInitialised, cell_capsule, check, ffi, lib, make, pointer, u64
 
 if TYPE_CHECKING:
     from vkshare.core.queue import SurfaceQueue
@@ -39,6 +38,7 @@ class _QueueEnd(Closable):
 
     queue: SurfaceQueue
     _end: ClassVar[int]
+    _pointer: Any = NotInitialised()
     _unpicklable = "send queue.export(), and open its end over there"
 
     if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class _QueueEnd(Closable):
         opened = pointer("vks_device *", device), page, self._end, handles, len(handles)
         cell = make("vks_queue", type(self).__name__, lib.vks_queue_open, *opened)
         super().__init__(device, cell_capsule("vks_queue", cell), surfaces)  # type: ignore[call-arg]
-
-    _pointer = cached_property(partial(pointer, "vks_queue *"))
+        self._pointer = pointer("vks_queue *", self)
 
     @property
     def metadata_size(self) -> int:

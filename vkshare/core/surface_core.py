@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from vkshare import _native, formats
 from vkshare.core.pending_acquire import PendingAcquire
 from vkshare.util.library_calls import (
+    NotInitialised,
     cell_capsule,
     check,
     ffi,
@@ -26,6 +27,8 @@ _LARGEST = 2**31 - 1
 
 class SurfaceCore(_native.Surface):
     """One handle of a keyed mutex: the base of Surface, which makes image and memory first."""
+
+    _pointer: Any = NotInitialised()
 
     def __init__(
         self,
@@ -70,8 +73,7 @@ class SurfaceCore(_native.Surface):
         else:
             cell = make("vks_surface", "Device.create_surface", lib.vks_surface_create, owner, info)
         super().__init__(device, cell_capsule("vks_surface", cell), memory)
-
-    _pointer = cached_property(partial(pointer, "vks_surface *"))
+        self._pointer = pointer("vks_surface *", self)
 
     @property
     def generation(self) -> int:
