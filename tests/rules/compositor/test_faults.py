@@ -207,15 +207,17 @@ def test_a_source_is_checked_only_while_it_cannot_be_closed(
     unguarded: list[str] = []
 
     class Watched(frame_sources.PipeSource):
+        _is_unfinished = False
+
         @property
         def has_unfinished_frame(self) -> bool:
             if not compositor._lock._lock._is_owned():  # type: ignore[attr-defined]
                 unguarded.append(threading.current_thread().name)
-            return bool(self._is_waiting)
+            return bool(self._is_unfinished)
 
         @has_unfinished_frame.setter
         def has_unfinished_frame(self, value: bool) -> None:
-            self._is_waiting = value
+            self._is_unfinished = value
 
     monkeypatch.setattr(frame_sources, "PipeSource", Watched)
     client = painter()
