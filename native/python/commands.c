@@ -1,5 +1,4 @@
-/* CommandList: the argument of submit(), compiled at the first submission. Recording (record.c), a
- * subclass, records. */
+/* CommandList: the argument of submit(), compiled when first submitted. A subclass records. */
 #include "vkpy.h"
 
 int vkpy_commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)

@@ -104,8 +104,7 @@ static outcome compile_now(vkpy_recording *self, vks_record_problem *problem)
     return how;
 }
 
-/* Has Python make what is missing: `problem` NULL: the recorder. A backend without one sets the
- * commands itself. */
+/* Has Python make what is missing, or set the commands; `problem` NULL: the recorder is missing. */
 static bool prepare(vkpy_recording *self, const vks_record_problem *problem)
 {
     PyObject *device = (PyObject *)self->base.device;

@@ -1,5 +1,4 @@
-/* DLPack capsules over memory that a Python object keeps alive. The layouts are those of dlpack.h
- * 1.0. */
+/* DLPack capsules over memory that a Python object keeps alive, in the layouts of dlpack.h 1.0. */
 #include "vkpy.h"
 
 #include <stdlib.h>

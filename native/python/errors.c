@@ -5,8 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Returns a new reference; NULL: that failed, and another exception is set. `reason` may be
- * NULL. */
+/* Returns a new reference; NULL: another exception is set. `reason` may be NULL. */
 static PyObject *exception(vks_status status, const char *what, const vks_error *reason)
 {
     static vkpy_function function = {"vkshare.util.statuses", "exception", NULL};

@@ -73,8 +73,7 @@ static bool is_usable(const vkpy_recording *self, PyObject *object, const usage 
            (vks_drawable_get_info(surface->drawable)->usage & needed->bit);
 }
 
-/* Reads a Surface or a View; Python raises the reason why another cannot be used. True: the caller
- * has a reference. */
+/* Reads a Surface or a View, of which the caller has a reference then; Python refuses others. */
 static bool read_operand(vkpy_recording *self, const char *name, PyObject *object, const usage *needed, operand *out)
 {
     static PyObject *surface_name;

@@ -6,8 +6,7 @@
 static vkpy_submission *spares[SPARES];
 static int n_spares;
 
-/* Not tracked by the garbage collector: it refers to its device only, and most live for less than a
- * frame. */
+/* Not tracked by the garbage collector: it refers to its device only, and lives for a frame. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device)
 {
     vkpy_submission *self = VKPY_LIKELY(n_spares > 0)

@@ -214,11 +214,9 @@ static PyObject *surface_external_begin(PyObject *object, PyObject *const *argum
     VKPY_BIND("Surface._external_begin", 2, 1, 2, "after_cpu", "timeout");
     if (!vkpy_bool(values[0], &after_cpu) || !vkpy_timeout(values[1], &timeout))
         return NULL;
-    vks_status status = VKPY_SHORT(self->device, vks_surface_external_begin(self->core, after_cpu, 0, &value));
-    if ((status == VKS_TIMEOUT && timeout != 0) || status == VKS_INTERRUPTED) {
-        uint64_t deadline = vkpy_deadline(timeout);
-        status = VKPY_BLOCKING(vks_surface_external_begin(self->core, after_cpu, deadline, &value));
-    }
+    vks_status status =
+        VKPY_POLL_THEN_WAIT(self->device, timeout, vks_surface_external_begin(self->core, after_cpu, 0, &value),
+                            vks_surface_external_begin(self->core, after_cpu, deadline, &value));
     return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_waited(status, "Surface", timeout);
 }
 

@@ -112,8 +112,7 @@ static int adopt(vkpy_swapchain *self, const vks_frame *frame)
 
 /* ---- acquire ----------------------------------------------------------------------------------------------------- */
 
-/* A long wait checks at intervals whether the window still exists, because not every driver reports
- * it. */
+/* A long wait checks at intervals that the window still exists, because not every driver does. */
 #define CHECK_INTERVAL_NS UINT64_C(200000000)
 
 static vks_status wait_for_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
@@ -206,14 +205,23 @@ static PyObject *swapchain_present(PyObject *object, PyObject *const *arguments,
 
 /* ---- a whole frame in one call ----------------------------------------------------------------------------------- */
 
+/* Looks in the dict first, because the subscript of its subclass is a call of Python. */
+static PyObject *commands_for(PyObject *lists, const vkpy_frame *frame)
+{
+    PyObject *key = PyLong_FromUnsignedLongLong(frame->core.generation * VKS_SWAPCHAIN_IMAGES + frame->core.index);
+    PyObject *commands = key != NULL && PyDict_Check(lists) ? Py_XNewRef(PyDict_GetItemWithError(lists, key)) : NULL;
+    if (VKPY_UNLIKELY(commands == NULL) && key != NULL && !PyErr_Occurred())
+        commands = PyObject_GetItem(lists, key);
+    Py_XDECREF(key);
+    return commands;
+}
+
 static PyObject *submit_and_present(vkpy_swapchain *self, PyObject *lists, vkpy_frame *frame)
 {
     if (VKPY_UNLIKELY(frame->core.generation == 0)) /* a hidden frame has no pixels to draw */
         Py_RETURN_NONE;
-    PyObject *key = PyLong_FromUnsignedLongLong(frame->core.generation * VKS_SWAPCHAIN_IMAGES + frame->core.index);
-    PyObject *commands = key == NULL ? NULL : PyObject_GetItem(lists, key);
+    PyObject *commands = commands_for(lists, frame);
     PyObject *submission = commands == NULL ? NULL : vkpy_submit((PyObject *)self->device, &commands, 1, NULL);
-    Py_XDECREF(key);
     Py_XDECREF(commands);
     if (submission == NULL)
         return NULL;

@@ -123,8 +123,7 @@ extern PyType_Slot vkpy_device_slots[], vkpy_submission_slots[], vkpy_commands_s
     vkpy_surface_slots[], vkpy_array_buffer_slots[], vkpy_recording_slots[], vkpy_producer_slots[],
     vkpy_consumer_slots[], vkpy_swapchain_slots[], vkpy_frame_slots[];
 
-/* Defines the slots of a type: functions of one prefix, the table `properties`, and further
- * slots. */
+/* Defines the slots of a type: functions of one prefix, the table `properties`, further slots. */
 #define VKPY_SLOTS(name, prefix, traverse, doc, members, ...)                                                          \
     PyType_Slot vkpy_##name##_slots[] = {{Py_tp_doc, (void *)(doc)},                                                   \
                                          {Py_tp_init, (void *)prefix##_init},                                          \
@@ -167,8 +166,7 @@ extern PyMemberDef vkpy_weaklist[]; /* the members of a type without others */
 
 /* Visits the type and the device of an object. */
 int vkpy_traverse(PyObject *object, visitproc visit, void *arg);
-/* Called first and last in every dealloc. `free` also drops the instance's reference to its
- * type. */
+/* Called first and last in every dealloc. `free` also drops the reference to the type. */
 void vkpy_dealloc_begin(PyObject *self);
 void vkpy_dealloc_free(PyObject *self);
 
@@ -203,12 +201,10 @@ PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
 /* record.c: raises ClosedError if close() ran; arguments may have run any Python code. */
 bool vkpy_recording_is_open(const vkpy_recording *self);
 
-/* surface.c: drops the memory of destroyed CPU surfaces that no work uses any more, or all of
- * it. */
+/* surface.c: drops the memory of destroyed CPU surfaces that no work uses any more, or all. */
 void vkpy_pixels_reap(vkpy_device *device, bool all);
 
-/* Keeps `objects` until the held `submission` is no longer held. Takes over the tuple; NULL: its
- * creation failed. */
+/* Keeps a tuple, which it takes over (NULL: it was not made), while `submission` is held. */
 bool vkpy_hold_arguments(vkpy_device *device, const vks_submission *submission, PyObject *objects);
 void vkpy_held_arguments_release(
     vkpy_device *device,
@@ -255,8 +251,7 @@ static inline PyThreadState *vkpy_let_holder_run(const vkpy_device *owner)
         vkpy_status;                                                                                                   \
     })
 
-/* The status of `poll`, a short call, or that of `wait`, a call with `deadline`, if it must
- * sleep. */
+/* The status of `poll`, a short call, or of `wait`, a call with `deadline`, if it must sleep. */
 #define VKPY_POLL_THEN_WAIT(owner, timeout, poll, wait)                                                                \
     __extension__({                                                                                                    \
         vks_status vkpy_polled = VKPY_SHORT(owner, poll);                                                              \
@@ -312,8 +307,7 @@ PyObject *vkpy_call(vkpy_function *function, const char *format, ...);
 
 #define VKPY_MAX_PARAMETERS 9
 
-/* A method's parameters: the first `positional` may be given by position, the first `required` are
- * required. */
+/* A method's parameters: `positional` may be given by position, `required` must be given. */
 typedef struct vkpy_signature {
     const char *function;
     int positional, required, total;
@@ -361,8 +355,7 @@ static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out)
     return vkpy_u64_slow(object, name, 0, UINT64_MAX, "", out);
 }
 
-/* Reads a fence's value in [least, 2**64 - 2], where `least` is 0 or 1; a ValueError ends with
- * `hint`. */
+/* Reads a fence's value in [least, 2**64 - 2]; a ValueError ends with `hint`. */
 static inline bool vkpy_fence_value(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out)
 {
     if (VKPY_LIKELY(Py_IS_TYPE(object, &PyLong_Type))) {

@@ -6,8 +6,7 @@
 #include "vkpy.h"
 
 /* ---- record_values.c ---- */
-/* The items of an exact tuple or list of `count` items, without a reference; NULL: it is another
- * object. */
+/* The items of an exact tuple or list of `count` items, without a reference; NULL: it is none. */
 PyObject *vkpy_item_of(PyObject *object, Py_ssize_t count, Py_ssize_t i);
 /* Reads an exact tuple or list of floats, and ints that fit, into floats; false without an
  * exception: it is something else. Runs no Python code. */

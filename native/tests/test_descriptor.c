@@ -256,8 +256,8 @@ static void a_surface_of_the_library_crosses_with_its_pixels(void)
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair");
     CHECK(vks_surface_create_image(devices[0], &info, &surfaces[0]) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_surface_export_descriptor(surfaces[0], &sent) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_descriptor_send(ends[0], 0, &sent) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_descriptor_recv(ends[1], 0, &got) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_send(ends[0], vks_now() + HANG, &sent) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_recv(ends[1], vks_now() + HANG, &got) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(!memcmp(&sent.body, &got.body, sizeof got.body), "the same body");
     CHECK(vks_surface_open_image(devices[1], &got, &surfaces[1]) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_surface_pixels(surfaces[0], &pixels, &stride) == VKS_OK && stride == STRIDE, "the pixels");

@@ -181,8 +181,8 @@ class Swapchain(ImageSurfaces):
         InvalidCallError
             The commands were prepared for another swapchain.
         """
-        arguments.instance("prepared", prepared, Prepared, "result of swapchain.prepare()")
-        if prepared.swapchain is not self:
+        if not isinstance(prepared, Prepared) or prepared.swapchain is not self:
+            arguments.instance("prepared", prepared, Prepared, "result of swapchain.prepare()")
             raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
         self._run(prepared._lists, timeout)
 
