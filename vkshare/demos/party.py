@@ -35,7 +35,7 @@ EDGES = ((0, 1), (1, 2), (2, 0))
 _ASKED, _ACQUIRED, _RELEASED = range(3)
 _PATIENCE = 30.0  # seconds: the limit of each wait for another process
 _READY = b"ready"
-_TOLD = 5  # frames whose faults are listed; all are counted
+_LISTED = 5  # frames whose faults are listed; all are counted
 
 
 class Stamps:
@@ -228,7 +228,7 @@ def _checker(party: _Party) -> dict[str, Any]:
             with party.turn(surface, frame, writable=False) as view:
                 found = inspector.faults(frame, pixels(view))
             faulty += bool(found)
-            if found and faulty <= _TOLD:
+            if found and faulty <= _LISTED:
                 faults.append(f"frame {frame}: {'; '.join(found)}")
             party.tell(frame=frame)
         copied = device.statistics().copied_bytes

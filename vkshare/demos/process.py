@@ -164,8 +164,8 @@ def serve(options: type, work: Callable[..., object]) -> NoReturn:
     except BrokenPipeError:
         sys.exit(1)  # the parent is gone
     except Exception as error:
-        is_told = isinstance(error, (VkshareError, OSError, ValueError))
-        trace = {} if is_told else {"trace": traceback.format_exc()}
+        is_foreseen = isinstance(error, (VkshareError, OSError, ValueError))
+        trace = {} if is_foreseen else {"trace": traceback.format_exc()}
         tell(status, failed=f"{type(error).__name__}: {error}", **trace)
         sys.exit(1)
     sys.exit(0)

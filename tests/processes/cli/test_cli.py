@@ -250,7 +250,7 @@ def queue_told(queue: vks.SurfaceQueue) -> dict[str, Any]:
     return reported
 
 
-def doctor_told(queue: vks.SurfaceQueue) -> list[doctor.Finding]:
+def doctor_findings(queue: vks.SurfaceQueue) -> list[doctor.Finding]:
     """What doctor finds odd of it."""
     found = [each for each in doctor.surface_queues() if number_of(queue) in each.name]
     assert {each.state for each in found} <= {"odd"}
@@ -322,13 +322,13 @@ def test_ps_and_doctor_tell_of_an_end_whose_process_died(
     with Loop(vks_open(), peer.device) as loop:
         before = queue_told(loop.clone)["consumer"]
         assert (before["state"], before["pid"]) == ("open", peer.pid)
-        assert doctor_told(loop.clone) == []
+        assert doctor_findings(loop.clone) == []
         peer.kill()
         assert not peer.is_running(10)
         reported = queue_told(loop.clone)
         assert (reported["consumer"]["state"], reported["consumer"]["pid"]) == ("dead", peer.pid)
         assert (reported["producer"]["state"], reported["producer"]["pid"]) == ("open", os.getpid())
-        (finding,) = doctor_told(loop.clone)
+        (finding,) = doctor_findings(loop.clone)
         assert finding.found == f"the process of its consumer, {peer.pid}, is gone"
         assert "recover()" in finding.advice
 
@@ -337,20 +337,20 @@ def test_ps_and_doctor_tell_of_an_end_whose_process_died(
 def test_doctor_names_who_does_not_move_a_queue(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         loop.out.enqueue(loop.free.dequeue(10)[0], wait="gpu")
-    assert doctor_told(loop.clone) == [], "they were enqueued just now"
+    assert doctor_findings(loop.clone) == [], "they were enqueued just now"
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 90)
-    (finding,) = doctor_told(loop.clone)
+    (finding,) = doctor_findings(loop.clone)
     assert finding.found.startswith("2 of 3 are ready and nothing has moved for 1 min 30 s")
     assert f"process {os.getpid()}" in finding.advice
     assert "'critic'" in finding.advice
     loop.out.enqueue(loop.free.dequeue(10)[0], wait="gpu")
-    (finding,) = doctor_told(loop.clone)
+    (finding,) = doctor_findings(loop.clone)
     assert finding.found.startswith("it is full and nothing has moved")
     loop.seen.close()
-    (finding,) = doctor_told(loop.clone)
+    (finding,) = doctor_findings(loop.clone)
     assert finding.found.startswith("3 of 3 are ready, its consumer is closed, nothing has moved")
-    assert doctor_told(loop.root) == [], "an idle, empty one is as it should be"
+    assert doctor_findings(loop.root) == [], "an idle, empty one is as it should be"
 
 
 @pytest.mark.rule("K33")
@@ -362,7 +362,7 @@ def test_what_was_put_down_and_not_committed_is_pending_and_doctor_says_who_has_
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now + 9)
         reported = queue_told(loop.clone)
-        (finding,) = doctor_told(loop.clone)
+        (finding,) = doctor_findings(loop.clone)
         page[WRITTEN] = 0
     assert (reported["ready"], reported["pending"], reported["free"]) == (0, 2, 1)
     assert finding.found.startswith("2 were enqueued with wait=False and not committed, nothing has moved for 9.0 s")

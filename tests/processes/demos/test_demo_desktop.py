@@ -91,7 +91,7 @@ def test_in_a_window_all_are_seen_at_once_and_can_be_dragged_and_escape_ends_it(
         at = layout.render_mark[0] + x + away[0], layout.render_mark[1] + y + away[1]
         return marks.read(pixels, at, layout.mark_cell) >= 0
 
-    def is_told(pixels: Any) -> bool:
+    def is_foreseen(pixels: Any) -> bool:
         """The panel's last line has green in it: the drifter, who has no slot, is live."""
         x, y, width, height = desk.rect(PANEL.place)
         row = pixels[y + 78 * height // 100 : y + 87 * height // 100, x + 72 * width // 100 : x + width, :3].astype(int)
@@ -99,7 +99,7 @@ def test_in_a_window_all_are_seen_at_once_and_can_be_dragged_and_escape_ends_it(
 
     def all_are_there() -> bool:
         pixels = x11.picture(run.window)
-        return is_told(pixels) and all(is_there(pixels, seat) for seat in SEATS if seat.has_slot)
+        return is_foreseen(pixels) and all(is_there(pixels, seat) for seat in SEATS if seat.has_slot)
 
     more = ("--size", "640x360", "--crash-after", "20")
     with shown_demo(x11, "desktop", *on(vks_adapter), *more) as run:
