@@ -307,7 +307,7 @@ PyObject *vkpy_call(vkpy_function *function, const char *format, ...);
 
 #define VKPY_MAX_PARAMETERS 9
 
-/* A method's parameters: `positional` may be given by position, `required` must be given. */
+/* A method's parameters: the first `positional` go by position, the first `required` are needed. */
 typedef struct vkpy_signature {
     const char *function;
     int positional, required, total;

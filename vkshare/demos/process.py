@@ -18,6 +18,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn, Self
 
 from vkshare.errors import VkshareError
+from vkshare.util.closing import on_error
 
 ENDING = 5.0  # seconds that a process has to close everything
 # Errors that follow from the end of another process.
@@ -45,10 +46,8 @@ class Child:
         text = json.dumps([*arguments, os.getpid(), theirs], default=asdict)
         command = [sys.executable, "-c", f"from {module} import main; main()", text]
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs, *fds))
-        except BaseException:
-            os.close(status)
-            raise
+            with on_error(lambda: os.close(status)):
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs, *fds))
         finally:
             os.close(theirs)
         return cls(name, process, status)
