@@ -76,6 +76,8 @@ def main() -> int:
     subprocess.run([python, "-m", "pip", "install", *QUIET, str(built), *extras["demo"], *extras["test"]], check=True)
     tree = venv / "tree"
     shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
+    headers = Path("native", "third_party")  # Vulkan's, which an engine has of its own
+    shutil.copytree(ROOT / headers, tree / headers)
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     marks = "not serial and not slow" + (" and wheel" if is_ours(options.interpreter) else "")
     # No wheel has what the ignored folders test.

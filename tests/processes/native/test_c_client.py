@@ -309,6 +309,6 @@ def test_the_header_tells_the_numbers_of_pythons_words() -> None:
         **{f"VKS_USAGE_{name.upper()}": 1 << bit for bit, name in enumerate(descriptors.USAGES)},
     }
     assert {name: getattr(lib, name) for name in numbers} == numbers
-    header = (ROOT / "native" / "vkshare_ipc.h").read_text()
+    header = Path(vks.get_include(), "vkshare_ipc.h").read_text()
     for each in formats.FORMATS.values():
         assert re.search(rf"\b{each.code} {each.name}\b", header)
