@@ -54,6 +54,8 @@ static vks_status release_now(vks_surface *surface, uint64_t key, bool behind)
                vks_surface_needs_release_barrier(surface)) {
         wait_point.signaller = surface->handle.identity;
         wait_point.signaller_slot = surface->handle.slot;
+        if (behind) /* it has this value now, so no held submission may signal it when it runs (access.c) */
+            surface->had_one_submission = false;
         vks_status status = vks_surface_submit_release(surface, value, behind);
         if (status)
             return status;
