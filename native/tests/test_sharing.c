@@ -285,6 +285,39 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
     }
 }
 
+/* Its draws become ready at about the time of the release, which may run them itself. */
+static void a_release_behind_held_draws_has_a_value_that_none_of_them_signals(void)
+{
+    vks_device *device = stub_open("one", false), *other = stub_open("two", false);
+    vks_surface *a = stub_surface(device, NULL), *b = stub_surface(other, a);
+    for (unsigned turn = 0; turn < 600 && stub_violations() == 0; turn++) {
+        own(b, 0);
+        CHECK(draw(b) == VKS_OK, "%s",
+              vks_last_error()->text); /* one submission, as the next ownership seems to have */
+        hand_on(b, 0);
+        own(a, 0);
+        CHECK(draw(a) == VKS_OK, "%s", vks_last_error()->text);
+        hand_on(a, 0);
+        vks_work *op = NULL;
+        CHECK(vks_surface_acquire_gpu(b, 0, &op) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(draw(b) == VKS_OK && draw(b) == VKS_OK && draw(b) == VKS_OK, "%s", vks_last_error()->text);
+        usleep(turn % 300);
+        hand_on(b, 0);
+        if (op)
+            vks_work_unref(op);
+        own(a, 0);
+        CHECK(draw(a) == VKS_OK, "%s", vks_last_error()->text);
+        hand_on(a, 0);
+    }
+    idle(device);
+    idle(other);
+    drop(a);
+    drop(b);
+    stub_close(device);
+    stub_close(other);
+    CHECK(stub_violations() == 0, "%u", stub_violations());
+}
+
 int main(void)
 {
     RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
@@ -292,6 +325,7 @@ int main(void)
     RUN(an_export_that_the_driver_refuses_can_be_tried_again);
     RUN(handles_close_in_every_order_and_the_last_one_destroys_the_semaphore);
     RUN(a_closed_handle_and_a_swapchains_image_have_no_alias);
+    RUN(a_release_behind_held_draws_has_a_value_that_none_of_them_signals);
     RUN(random_turns_never_leave_an_image_with_two_queues);
     CHECK(stub_violations() == 0, "%u", stub_violations());
     return check_result();
