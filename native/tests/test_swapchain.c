@@ -148,7 +148,7 @@ static void an_engine_that_never_submits_leaves_nothing_behind(void)
 static void resizing(uint32_t frames_between, vks_present_policy policy, presents_pace pace)
 {
     app a;
-    app_open(&a, (choices){.pace = pace, .policy = policy, .proof_ms = 200});
+    app_open(&a, (choices){.pace = pace, .policy = policy, .proof_ms = HANG / MS});
     app_frames(&a, 1, 0);
     for (uint32_t i = 0; i < 60; i++) {
         app_resize(&a, 65 + i, 64);
