@@ -69,6 +69,8 @@ def write(target: Path, of: Path, native: Path = ROOT / "native") -> None:
         done = run("abidw", folder, "--headers-dir", headers(native, folder), *options, "--out-file", target, of)
     if done.returncode:
         raise SystemExit(f"abi: abidw failed: {done.stderr}")
+    # The paths are those of one checkout, and mean nothing for the interface.
+    target.write_text(re.sub(rf"path='{re.escape(str(ROOT))}/", "path='", target.read_text()))
 
 
 def differences(record: Path, of: Path, native: Path = ROOT / "native") -> str:

@@ -27,7 +27,7 @@ static struct {
 
 /* CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS and ..._SIGNAL_PARAMS: params.fence.value comes first in
  * both. The other fields are for other kinds of semaphores, or reserved, and 0. Both have 144
- * bytes. */
+ * bytes, and room for fields that a later CUDA adds. */
 typedef union semaphore_parameters {
     uint64_t value;
     uint8_t bytes[192];
@@ -98,7 +98,7 @@ static int check_stream(const vks_cuda_timeline *timeline, void *stream)
     return !code && capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : code;
 }
 
-/* Streams without a handle of their own (1, 2) belong to the current context. */
+/* Streams without a handle of their own (NULL, 1, 2) belong to the current context. */
 static int call(const vks_cuda_timeline *timeline, on_semaphores function, void *semaphore, uint64_t value,
                 void *stream)
 {
@@ -125,7 +125,7 @@ static int on_stream(vks_cuda_timeline *timeline, on_semaphores function, uint64
     void *semaphore = (void *)(uintptr_t)atomic_load(&timeline->semaphore);
     int code = semaphore == NULL ? CUDA_ERROR_INVALID_VALUE
                                  : call(timeline, function, semaphore, value, (void *)(uintptr_t)stream);
-    if (code == 0 && function == cu.SignalExternalSemaphoresAsync)
+    if (code == 0 && value && function == cu.SignalExternalSemaphoresAsync)
         atomic_store(&timeline->given, value); /* the caller may be interrupted before it has the result */
     atomic_fetch_sub(&timeline->calls, 1);
     return code;

@@ -1,8 +1,7 @@
 /* Submission: the progress of a batch. */
 #include "vkpy.h"
 
-/* A cache of freed objects: most are dropped at once, and the next call creates another. */
-#define SPARES 16
+#define SPARES 16 /* freed objects: most are dropped at once, and the next call creates another */
 static vkpy_submission *spares[SPARES];
 static int n_spares;
 
@@ -51,7 +50,8 @@ static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, P
         return NULL;
     vks_status status = VKPY_POLL_THEN_WAIT(self->device, timeout, vks_submission_poll(self->device->core, &self->core),
                                             vks_submission_wait(self->device->core, &self->core, deadline));
-    return vkpy_waited(status, "Submission.wait", timeout);
+    bool is_held = status == VKS_TIMEOUT && vks_submission_is_held(self->device->core, &self->core);
+    return vkpy_waited(status, is_held ? "Submission.wait, of work that is held" : "Submission.wait", timeout);
 }
 
 /* Defines a function that calls one of vkshare/core/submissions.py. */

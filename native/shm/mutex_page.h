@@ -68,9 +68,9 @@ typedef vks_status (*vks_mutex_watch)(void *user);
 /* Blocks: spins, yields, then sleeps on the page (docs/spec/drivers.md). */
 vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user,
                           vks_wait_point *wait_point);
-/* The same without the pauses, for callers that have spun already. */
-vks_status vks_mutex_wait_no_spin(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch,
-                                  void *user, vks_wait_point *wait_point);
+/* The same for callers that have spun already: the first pauses are left out. */
+vks_status vks_mutex_wait_after_spin(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch,
+                                     void *user, vks_wait_point *wait_point);
 /* Fetches the word's cache line for writing, while the caller prepares the swap. The waiters' reads
  * have made the line shared, which costs a quarter of a hand-over between two cores (260 ns against
  * 200, from Python). */

@@ -1,9 +1,10 @@
 /* submit_fast.c: the shortest path to the driver, for the most common submissions. Caller holds
  * device->lock.
  *
- * Conditions: nothing is held, no present uses the queue, the submission waits for nothing, the
- * queue of the last batch can run it, no external API is about to signal one of its fences, and
- * every touched surface is owned with its acquire already submitted. So nothing can hold the
+ * Conditions: the device is a Vulkan device, nothing is held, no present uses the queue, the
+ * submission has no raw command buffers, at most SMALL lists and signals, and no waits, the queue of
+ * the last batch can run it, no external API is about to signal one of its fences, and every touched
+ * surface is owned with its acquire already submitted. So nothing can hold the
  * submission back, and no other party's pending value is involved. The effect is that of
  * vks_work_submit() (native/scheduler/batch.c).
  */

@@ -130,7 +130,7 @@ vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t dead
 vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline)
 {
     VKS_NEEDS(surface);
-    return acquire(surface, key, deadline, vks_mutex_wait_no_spin);
+    return acquire(surface, key, deadline, vks_mutex_wait_after_spin);
 }
 
 /* ---- without waiting ---- */

@@ -42,7 +42,8 @@ vks_status vks_mailbox_take(vks_mailbox *mailbox, vks_tick *out);
  * `expected` after `state` shows the sleeper. VKS_OK does not mean that there is a tick. */
 vks_status vks_mailbox_sleep(vks_mailbox *mailbox, const _Atomic uint32_t *changes, uint32_t expected,
                              uint64_t deadline);
-void vks_mailbox_wake(vks_mailbox *mailbox);
+void vks_mailbox_wake(vks_mailbox *mailbox); /* ends a sleep without a tick */
+/* Says whether the reader wants ticks, and wakes a writer that waits until it does. */
 void vks_mailbox_set_wanted(vks_mailbox *mailbox, bool wanted);
 
 #endif

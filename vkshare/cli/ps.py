@@ -16,7 +16,7 @@ from typing import Any
 
 from vkshare.cli import table
 
-HELP = "each shared surface, fence and queue: its owner, its waiters, and how long each has waited"
+HELP = "each exported surface, fence and queue: owners and values; of a surface also its waiters, and their time"
 
 _MUTEX, _FENCE, _QUEUE = "vkshare:mutex", "vkshare:fence", "vkshare:queue"  # the names that the core gives its memfds
 _ENDS = ("never opened", "open", "closed")

@@ -37,7 +37,7 @@ class Pointer:
         self._on_input = on_input
         self._focus: ClientWindow | None = None  # gets key events
         self._pressed: ClientWindow | None = None  # gets pointer events until the buttons are up
-        # and the pointer's position in it
+        # The window that the pointer moves, and the pointer's position in it.
         self._dragged: tuple[ClientWindow, float, float] | None = None
 
     def forget(self, window: ClientWindow) -> None:
@@ -95,8 +95,8 @@ class Pointer:
                 self.forget(window)
 
     def _send(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:
-        if window is not None and window._on_input is not None:
-            _call(window._on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
+        if window is not None and (on_input := window._on_input) is not None:
+            _call(on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
 
 
 def _call(handler: Callable[[Event], object], event: Event) -> object:

@@ -47,7 +47,7 @@ def test_a_submission_tells_where_it_stands(device: Device, fence: Fence) -> Non
     assert not submission.is_done()
     assert submission.device is device
     assert "held" in repr(submission)
-    with pytest.raises(TimeoutError, match="not done within"):
+    with pytest.raises(TimeoutError, match="held: not done within"):
         submission.wait(0)
     other.signal(1)
     submission.wait(5)
