@@ -448,8 +448,9 @@ typedef struct vks_semaphore_point {
 } vks_semaphore_point;
 /* For an engine's own vkQueueSubmit2. Submits the acquire to the queue, and returns the point that
  * the engine must wait for and the point that it must signal. The engine must submit that signal
- * before it calls release. Blocks until the previous owner's work has run where semaphores are not
- * shared. VKS_NOT_OWNER, VKS_TIMEOUT; VKS_UNSUPPORTED: the CPU backend. */
+ * before it calls release. Blocks until the previous owner's release is submitted and, where
+ * semaphores are not shared, has run. VKS_NOT_OWNER, VKS_TIMEOUT; VKS_UNSUPPORTED: the CPU backend,
+ * or work of this owner on the surface is held. */
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
 

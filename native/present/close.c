@@ -74,8 +74,7 @@ static vks_status submit_frames(vks_swapchain *s)
     vks_status status = vks_device_begin_present(device, VKS_FOREVER);
     for (uint32_t i = 0; !status && i < s->current->n; i++) {
         vks_present_image *image = &s->current->images[i];
-        if (image->surface)
-            vks_surface_set_accessible(image->surface, false);
+        vks_image_end_use(image);
         if ((image->frame.acquired || image->engine[0]) && vks_device_check(device) == VKS_OK)
             vks_submit_frame(s, image, 0);
     }

@@ -57,6 +57,14 @@ void vks_image_put_back(vks_swapchain *s, vks_present_image *image)
     s->n_returned += s->info.vulkan != NULL;
 }
 
+void vks_image_end_use(const vks_present_image *image)
+{
+    if (!image->surface)
+        return;
+    vks_surface_fail_held(image->surface, false, VKS_CLOSED);
+    vks_surface_set_accessible(image->surface, false);
+}
+
 void vks_images_put_back_dropped(vks_swapchain *s)
 {
     pthread_mutex_lock(&s->device->lock);

@@ -30,8 +30,7 @@ void vks_offscreen_close(vks_swapchain *s)
     s->generations = s->current = NULL;
     s->counts.acquired = 0;
     for (uint32_t i = 0; offscreen && i < offscreen->n; i++)
-        if (offscreen->images[i].surface)
-            vks_surface_set_accessible(offscreen->images[i].surface, false);
+        vks_image_end_use(&offscreen->images[i]);
     pthread_mutex_unlock(&s->device->lock);
     for (uint32_t i = 0; offscreen && i < offscreen->n; i++)
         if (offscreen->images[i].surface)

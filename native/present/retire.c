@@ -28,8 +28,6 @@ static vks_status give_up_frame(vks_swapchain *s, vks_generation *generation, vk
     if (frame->waited &&
         (status = vks_tracker_waited(s->tracker, (uint32_t)(image - generation->images), frame->waited)))
         return status;
-    if (image->surface)
-        vks_surface_set_accessible(image->surface, false);
     vks_track_semaphore(s, image->acquire_semaphore, frame->waited, false);
     for (uint32_t i = 0; i < frame->n_rendered; i++)
         vks_track_semaphore(s, frame->rendered[i], last, true);
@@ -56,6 +54,8 @@ static vks_status give_up_frames(vks_swapchain *s, vks_generation *generation, u
         vks_present_image *image = &generation->images[i];
         if (image->state != VKS_IMAGE_NOT_ACQUIRED || image->frame.spare)
             status = give_up_frame(s, generation, image);
+        if (!status)
+            vks_image_end_use(image);
         uint64_t last = image->surface ? image->surface->last_serial : image->frame.waited;
         if (last > *last_use)
             *last_use = last;

@@ -221,6 +221,8 @@ void vks_image_put_back(vks_swapchain *s, vks_present_image *image); /* a droppe
 void vks_images_put_back_dropped(vks_swapchain *s);
 void vks_image_presented(vks_swapchain *s, vks_present_image *image); /* to NOT_ACQUIRED */
 void vks_image_give_up(vks_swapchain *s, vks_present_image *image);   /* to NOT_ACQUIRED, from any state */
+/* The image will be destroyed: held submissions that use it fail, and later ones are refused. */
+void vks_image_end_use(const vks_present_image *image);
 static inline bool vks_image_has_caller(const vks_present_image *image)
 {
     return image->state == VKS_IMAGE_ACQUIRED || image->state == VKS_IMAGE_CAPTURED;

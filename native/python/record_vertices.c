@@ -92,8 +92,8 @@ bool vkpy_open_rows(PyObject *object, bool has_texture, vkpy_rows *out)
         return true;
     if (PyObject_CheckBuffer(object)) {
         out->has_view = PyObject_GetBuffer(object, &out->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
-        if (out->has_view && has_rows(&out->view, has_texture, out))
-            return true;
+        if (out->has_view ? has_rows(&out->view, has_texture, out) : !PyErr_ExceptionMatches(PyExc_Exception))
+            return out->has_view; /* Ctrl-C is no reason to try another way */
         PyErr_Clear();
     }
     return pack(object, has_texture, out);

@@ -378,7 +378,8 @@ static vks_status append_one(vks_recording *to, const vks_recording *from, const
     vks_operand target = {from->uses[command->target].surface, from->drawables[command->target]};
     vks_operand source = command->source == VKS_NO_USE ? nothing : sources[command->source];
     if (command->kind == VKS_COMMAND_DRAW)
-        return vks_recording_draw_triangles(to, target, from->vertices + command->draw.first * VKS_VERTEX_FLOATS,
+        return vks_recording_draw_triangles(to, target,
+                                            from->vertices + (size_t)command->draw.first * VKS_VERTEX_FLOATS,
                                             command->draw.count, VKS_VERTEX_FLOATS, source, command->linear);
     return append(to, *command, target, source);
 }

@@ -11,7 +11,8 @@
  */
 #include "surface/surface.h"
 
-/* Waits on the CPU where the GPU cannot. Caller does not hold device->lock. */
+/* Waits on the CPU where the GPU cannot, and until the previous owner's release is with a driver.
+ * Caller does not hold device->lock. */
 static vks_status prepare(vks_surface *surface, uint64_t deadline)
 {
     vks_status status = vks_surface_check(surface);
@@ -21,7 +22,8 @@ static vks_status prepare(vks_surface *surface, uint64_t deadline)
         return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores");
     if (!surface->owned)
         return vks_surface_not_owned(surface);
-    return surface->semaphore ? VKS_OK : vks_surface_wait_complete(surface, deadline);
+    return surface->semaphore ? vks_surface_wait_submittable(surface, deadline)
+                              : vks_surface_wait_complete(surface, deadline);
 }
 
 /* Takes the device's lock and exclusive use of the queue, as a present does. */
@@ -53,7 +55,7 @@ static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
         return vks_surface_not_owned(surface);
     if (surface->held || vks_work_ready(&draft, &why) != VKS_READY)
         return vks_fail(VKS_UNSUPPORTED, 0,
-                        "work on this surface is held; wait for it (device.wait_idle()) before others may use it");
+                        "work of this owner on the surface is held: wait for it before others may use the surface");
     vks_status status = vks_work_submit(&draft);
     *serial = atomic_load(&draft.serial);
     return status;

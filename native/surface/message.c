@@ -4,6 +4,7 @@
 #include "surface/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
@@ -87,6 +88,11 @@ static vks_status receive_some(int sock, uint64_t deadline, vks_message *in, siz
     if (n < 0)
         return vks_fail(VKS_OS_ERROR, errno, "recvmsg");
     take_fds(in, &header);
+    int spare = header.msg_flags & MSG_CTRUNC ? fcntl(sock, F_DUPFD_CLOEXEC, 0) : -2;
+    if (spare == -1)
+        return vks_fail(VKS_OS_ERROR, errno, "no file descriptor is free for those that the message has");
+    if (spare >= 0)
+        close(spare);
     if (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
         return vks_fail(VKS_BAD_PAGE, 0, "the message was truncated (too long, or with more fds than fit)");
     if (n == 0)

@@ -1,6 +1,7 @@
 /* Several handles of one image on one device, and handles of the same memory on another: image
  * ownership by queues, and the state after they close. Uses the stub driver, which reports an image
  * owned by two queues. */
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -318,6 +319,57 @@ static void a_release_behind_held_draws_has_a_value_that_none_of_them_signals(vo
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
+static void *signal_later(void *gate)
+{
+    usleep(20000);
+    CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
+    return NULL;
+}
+
+/* rules: A27 */
+static void an_engines_turn_waits_until_the_release_before_it_is_submitted(void)
+{
+    for (int way = 0; way < 4; way++) {
+        bool native = way & 1, same = way & 2;
+        vks_device *device = stub_open("one", native), *other = same ? device : stub_open("two", native);
+        vks_surface *a = stub_surface(device, NULL), *b = same ? stub_alias(a) : stub_surface(other, a);
+        vks_fence *gate;
+        vks_commands *commands;
+        vks_submission held = {0};
+        CHECK(vks_fence_create(device, 0, &gate) == VKS_OK && stub_commands(a, STUB_DRAWS, &commands) == VKS_OK, "%s",
+              vks_last_error()->text);
+        own(a, 0);
+        vks_wait wait = {.fence = gate, .value = 1};
+        vks_submit_info info = {.commands = &commands, .n_commands = 1, .waits = &wait, .n_waits = 1};
+        CHECK(vks_submit(device, &info, 0, &held) == VKS_OK && held.op, "the draw is held");
+        hand_on(a, 1);
+        own(b, 1);
+        vks_semaphore_point before, after;
+        vks_status status;
+        CHECK(vks_surface_sync(b, vks_now() + SECOND / 1000, &before, &after) == VKS_TIMEOUT, "way %d: %s", way,
+              vks_last_error()->text);
+        pthread_t thread;
+        pthread_create(&thread, NULL, signal_later, gate);
+        while ((status = vks_surface_sync(b, vks_now() + 10 * SECOND, &before, &after)) == VKS_INTERRUPTED)
+            ;
+        CHECK(status == VKS_OK, "way %d: status %d: %s", way, status, vks_last_error()->text);
+        pthread_join(thread, NULL);
+        stub_submit(other, before, after);
+        hand_on(b, 2);
+        idle(other);
+        vks_work_unref(held.op);
+        vks_commands_unref(commands);
+        drop(a);
+        drop(b);
+        vks_fence_close(gate);
+        vks_fence_unref(gate);
+        stub_close(device);
+        if (!same)
+            stub_close(other);
+    }
+    CHECK(stub_violations() == 0, "%u", stub_violations());
+}
+
 int main(void)
 {
     RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
@@ -326,6 +378,7 @@ int main(void)
     RUN(handles_close_in_every_order_and_the_last_one_destroys_the_semaphore);
     RUN(a_closed_handle_and_a_swapchains_image_have_no_alias);
     RUN(a_release_behind_held_draws_has_a_value_that_none_of_them_signals);
+    RUN(an_engines_turn_waits_until_the_release_before_it_is_submitted);
     RUN(random_turns_never_leave_an_image_with_two_queues);
     CHECK(stub_violations() == 0, "%u", stub_violations());
     return check_result();

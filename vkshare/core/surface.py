@@ -198,7 +198,9 @@ class Surface(Closable, SurfaceCore):
         """Returns ``(waits, signals)`` for an engine's own vkQueueSubmit2, each a tuple of (VkSemaphore, value).
 
         Own the surface first. The engine's submission must wait for the first and signal the
-        second, and be submitted before release() is called. UnsupportedError on the CPU backend.
+        second, and be submitted before release() is called. The call waits until the release of
+        the previous owner is submitted. UnsupportedError on the CPU backend, and while work of this
+        owner is held.
         """
         wait, signal = self._sync()
         return tuple(p for p in (wait,) if p[0]), tuple(p for p in (signal,) if p[0])

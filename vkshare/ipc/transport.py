@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import errno
 import math
+import os
 import resource
 import select
 import socket
@@ -160,6 +161,11 @@ class Receiver:
                 continue
         self._fds += fds_of(ancillary)
         self._got += len(data)
+        if flags & socket.MSG_CTRUNC and not _has_room():
+            raise DescriptorError(
+                "this process has no file descriptor free for those of the message: connection dropped; close some, or "
+                "raise RLIMIT_NOFILE"
+            )
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
             raise DescriptorError("the message was truncated (too long, or with more fds than fit): connection dropped")
         if not data:
@@ -167,6 +173,15 @@ class Receiver:
                 raise DescriptorError(f"the peer closed the connection after {self._got} bytes of a descriptor")
             raise EOFError("the peer closed the connection")
         return data
+
+
+def _has_room() -> bool:
+    """Whether another fd can be opened."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno not in fd_ops.NO_ROOM
+    return True
 
 
 def quota() -> int:

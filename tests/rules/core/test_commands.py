@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -505,3 +506,14 @@ def test_the_repr_tells_how_much_was_recorded(device: vks.Device) -> None:
     assert "0 operations" in repr(commands)
     device.submit(commands.clear(surface, RED))
     assert "1 operations, compiled" in repr(commands)
+
+
+@pytest.mark.no_driver
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes have no __buffer__ before Python 3.12")
+def test_ctrl_c_while_an_object_gives_its_vertices_is_raised(device: vks.Device) -> None:
+    class Rows:
+        def __buffer__(self, flags: int) -> memoryview:
+            raise KeyboardInterrupt
+
+    with device.create_surface(8, 8) as surface, pytest.raises(KeyboardInterrupt):
+        device.record().draw_triangles(surface, Rows())

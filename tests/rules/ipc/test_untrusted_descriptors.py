@@ -19,7 +19,7 @@ from uuid import UUID
 import pytest
 from support import access_patterns
 from support.child_processes import in_child
-from support.fd_counts import open_fds
+from support.fd_counts import no_fd_left, open_fds
 
 import vkshare as vks
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
@@ -389,6 +389,18 @@ def test_a_truncated_message_closes_its_fds_and_drops_the_connection(
     with pytest.raises(DescriptorError):
         vks.SurfaceDescriptor.recv(pair[1], 5)
     assert len(open_fds()) == len(before) - 2
+
+
+@pytest.mark.rule("X13")
+def test_a_receiver_without_a_free_fd_does_not_blame_the_message(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface
+) -> None:
+    with surface.export() as descriptor:
+        descriptor.send(pair[0])
+    before = open_fds()
+    with no_fd_left(), pytest.raises(DescriptorError, match="this process has no file descriptor free"):
+        vks.SurfaceDescriptor.recv(pair[1], 5)
+    assert len(open_fds()) == len(before) - 1
 
 
 def test_a_closed_connection_is_an_end_of_file(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -31,7 +31,7 @@ from support.time_limits import at_least
 from support.tree_paths import ROOT
 
 import vkshare as vks
-from vkshare.errors import InvalidCallError, NotOwnerError, UnsupportedError
+from vkshare.errors import ClosedError, InvalidCallError, NotOwnerError, UnsupportedError
 from vkshare.testing import assert_images_equal
 
 pytest_plugins = ["support.peer_processes"]
@@ -510,6 +510,35 @@ def test_one_frame_in_flight_waits_and_tells(vks_device: vks.Device) -> None:
                 break
         if headless_swapchains.is_ring(swapchain):  # drivers without a GPU finish the work in present()
             assert swapchain.statistics().acquire_waits >= 1
+
+
+@pytest.mark.rule("A30")
+@pytest.mark.parametrize("end", ["resize", "resize after a drop", "close"])
+def test_a_draw_that_is_held_ends_with_the_image_that_it_would_draw(make: Create, vks_open: Open, end: str) -> None:
+    # Else it would run later, on an image that is destroyed by then.
+    swapchain = make()
+    device = swapchain.device
+    other = vks_open()
+    gate = other.create_fence()
+    with gate.export() as descriptor:
+        opened = device.open_fence(descriptor)
+    frame = swapchain.acquire(10)
+    held = device.submit(device.record().clear(frame.view, (1, 0, 0, 1)), waits=(opened, 1))
+    assert held.is_held
+    if end == "resize after a drop":
+        frame.close()
+    if end == "close":
+        swapchain.close()
+    else:
+        swapchain.resize(WIDTH // 2, HEIGHT // 2)
+        show(swapchain, clearing(0, 255))
+    with pytest.raises(ClosedError):
+        held.wait(10)
+    if end != "close":
+        for _ in range(8):  # what was retired is destroyed
+            show(swapchain, clearing(0, 255))
+    gate.signal(1)
+    device.wait_idle(10)
 
 
 @pytest.mark.rule("A10", "A21")
