@@ -44,6 +44,20 @@ uint64_t vks_surface_close(vks_surface *surface)
     return vks_surface_close_now(surface);
 }
 
+/* Gives the image back to VK_QUEUE_FAMILY_EXTERNAL, if this queue has it and no other handle here
+ * will: the next owner acquires it from there. A closed or lost device cannot. Caller holds
+ * device->lock. */
+static void give_image_back(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    if (!vks_surface_needs_release_barrier(surface) || vks_device_check(device) ||
+        vks_device_begin_present(device, vks_now() + VKS_RELEASE_GRACE_NS))
+        return;
+    if (!vks_device_check(device))
+        vks_surface_release_for_export(surface);
+    vks_device_end_present(device);
+}
+
 /* Takes the handle from its device. *had: it owned the page. Returns the serial of its last work.
  * Caller holds device->lock. */
 static uint64_t detach(vks_surface *surface, bool *had)
@@ -54,6 +68,8 @@ static uint64_t detach(vks_surface *surface, bool *had)
     vks_scheduler_run(device); /* the watcher drops this page */
     *had = surface->has_page;
     surface->has_page = surface->pending = false;
+    if (!surface->is_external)
+        give_image_back(surface);
     surface->is_external = false;
     atomic_store(&surface->owned, 0);
     vks_device_disown(device, VKS_SURFACES, &surface->child);

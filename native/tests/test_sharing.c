@@ -26,6 +26,18 @@ static vks_status draw(vks_surface *surface)
     return status;
 }
 
+static void draw_after(vks_surface *surface, vks_fence *fence, uint64_t value)
+{
+    vks_commands *commands;
+    vks_submission held = {0};
+    vks_wait wait = {.fence = fence, .value = value};
+    CHECK(stub_commands(surface, STUB_DRAWS, &commands) == VKS_OK, "memory");
+    vks_submit_info info = {.commands = &commands, .n_commands = 1, .waits = &wait, .n_waits = 1};
+    CHECK(vks_submit(vks_surface_device(surface), &info, 0, &held) == VKS_OK && held.op, "the draw is held");
+    vks_work_unref(held.op);
+    vks_commands_unref(commands);
+}
+
 static vks_status draw_raw(vks_surface *surface)
 {
     uint64_t raw = 4;
@@ -319,6 +331,42 @@ static void a_release_behind_held_draws_has_a_value_that_none_of_them_signals(vo
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
+/* An owner that has drawn closes, and a handle closes whose release is behind a held draw. */
+static void a_handle_that_closes_leaves_no_image_with_its_queue(void)
+{
+    for (int way = 0; way < 8; way++) {
+        bool native = way & 1, same = way & 2, releases = way & 4;
+        vks_device *device = stub_open("one", native), *other = same ? device : stub_open("two", native);
+        vks_surface *a = stub_surface(device, NULL), *b = stub_surface(other, a);
+        vks_fence *gate;
+        CHECK(vks_fence_create(other, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
+        own(b, 0);
+        CHECK(draw(b) == VKS_OK, "%s", vks_last_error()->text);
+        if (releases) {
+            draw_after(b, gate, 1);
+            hand_on(b, 0);
+        }
+        vks_surface_close_now(b);
+        vks_surface_unref(b);
+        vks_status status;
+        while ((status = vks_surface_acquire(a, 0, vks_now() + 10 * SECOND)) == VKS_INTERRUPTED)
+            ;
+        CHECK(status == VKS_ABANDONED, "way %d: status %d", way, status);
+        while ((status = vks_surface_recover(a, vks_now() + 10 * SECOND)) == VKS_INTERRUPTED)
+            ;
+        CHECK(status == VKS_OK && draw(a) == VKS_OK, "way %d: %s", way, vks_last_error()->text);
+        hand_on(a, 0);
+        idle(device);
+        drop(a);
+        vks_fence_close(gate);
+        vks_fence_unref(gate);
+        stub_close(device);
+        if (!same)
+            stub_close(other);
+    }
+    CHECK(stub_violations() == 0, "%u", stub_violations());
+}
+
 static void *signal_later(void *gate)
 {
     usleep(20000);
@@ -334,14 +382,9 @@ static void an_engines_turn_waits_until_the_release_before_it_is_submitted(void)
         vks_device *device = stub_open("one", native), *other = same ? device : stub_open("two", native);
         vks_surface *a = stub_surface(device, NULL), *b = same ? stub_alias(a) : stub_surface(other, a);
         vks_fence *gate;
-        vks_commands *commands;
-        vks_submission held = {0};
-        CHECK(vks_fence_create(device, 0, &gate) == VKS_OK && stub_commands(a, STUB_DRAWS, &commands) == VKS_OK, "%s",
-              vks_last_error()->text);
+        CHECK(vks_fence_create(device, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
         own(a, 0);
-        vks_wait wait = {.fence = gate, .value = 1};
-        vks_submit_info info = {.commands = &commands, .n_commands = 1, .waits = &wait, .n_waits = 1};
-        CHECK(vks_submit(device, &info, 0, &held) == VKS_OK && held.op, "the draw is held");
+        draw_after(a, gate, 1);
         hand_on(a, 1);
         own(b, 1);
         vks_semaphore_point before, after;
@@ -357,8 +400,6 @@ static void an_engines_turn_waits_until_the_release_before_it_is_submitted(void)
         stub_submit(other, before, after);
         hand_on(b, 2);
         idle(other);
-        vks_work_unref(held.op);
-        vks_commands_unref(commands);
         drop(a);
         drop(b);
         vks_fence_close(gate);
@@ -378,6 +419,7 @@ int main(void)
     RUN(handles_close_in_every_order_and_the_last_one_destroys_the_semaphore);
     RUN(a_closed_handle_and_a_swapchains_image_have_no_alias);
     RUN(a_release_behind_held_draws_has_a_value_that_none_of_them_signals);
+    RUN(a_handle_that_closes_leaves_no_image_with_its_queue);
     RUN(an_engines_turn_waits_until_the_release_before_it_is_submitted);
     RUN(random_turns_never_leave_an_image_with_two_queues);
     CHECK(stub_violations() == 0, "%u", stub_violations());
