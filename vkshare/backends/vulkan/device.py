@@ -60,6 +60,22 @@ class VulkanBackend:
             **self._locks,
         }
 
+    def engine_handles(self) -> dict[str, Any]:
+        """The handles below the device for an engine that runs on it: the fields of Handles without the lock."""
+        context = self.context
+        self.context.check_open()
+        return {
+            "instance": address(context.instance),
+            "physical_device": address(context.physical.handle),
+            "device": address(context.device),
+            "queue": address(context.queue),
+            "queue_family": context.queue_family,
+            "api_version": context.api_version,
+            "extensions": tuple(sorted(context.extensions | context.instance_extensions)),
+            "features": tuple(sorted(context.enabled_features)),
+            "get_instance_proc_addr": address(context.physical.vk.pointer("vkGetInstanceProcAddr")),
+        }
+
     def create_image(self, spec: ImageSpec) -> VulkanImage:
         """A new image of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
         self.context.check_open()
