@@ -368,7 +368,8 @@ class Device(DeviceLifetime):
         ----------
         target
             A vkshare.Window (its resizes are handled automatically), vkshare.Headless(width, height), a window
-            of the glfw package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of
+            of the glfw package, another toolkit's vkshare.X11Window(xid) or vkshare.WaylandSurface(display, surface),
+            or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of
             that type (as PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused,
             because a surface's handle cannot be distinguished from other numbers, on which drivers crash.
         image_count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,11 +100,11 @@ def test_the_lock_has_one_holder_and_any_thread_may_release_it(host: vks.Device)
 
 
 def test_a_present_waits_until_an_engine_has_released_the_queue(host: vks.Device) -> None:
+    if "VK_EXT_headless_surface" not in host.handles.extensions:
+        pytest.skip("this driver has no VK_EXT_headless_surface: its frames are presented without its queue")
     with host.create_swapchain(vks.Headless(16, 16)) as swapchain:
         frame = swapchain.acquire(10)
         host.submit(host.record().clear(frame.view, RED)).wait(10)
-        if swapchain.statistics().swapchains == 0:
-            pytest.skip("this driver's frames are presented without its queue")
         presented = threading.Event()
 
         def present() -> None:
@@ -122,11 +123,12 @@ def test_a_present_waits_until_an_engine_has_released_the_queue(host: vks.Device
 def test_an_engine_and_the_device_never_submit_at_once(host: vks.Device, form: str) -> None:
     # The validation layer notices two threads that use one queue at once.
     lock = host.handles.lock
-    take, give = lock.acquire, lock.release
+    take: Callable[[], Any] = lock.acquire
+    give: Callable[[], Any] = lock.release
     if form == "addresses":
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         c_lock, c_unlock = function(lock.lock_function), function(lock.unlock_function)
-        take, give = lambda: c_lock(lock.user), lambda: c_unlock(lock.user)
+        take, give = partial(c_lock, lock.user), partial(c_unlock, lock.user)
     errors: list[BaseException] = []
 
     def submit(device: vks.Device) -> None:

@@ -126,6 +126,14 @@ class VulkanBackend:
         """
         return presentation.glfw_surface(self.context, window, pace)
 
+    def x11_surface(self, connection: int, window: int) -> WindowSurface:
+        """Make the VkSurfaceKHR of an X11 window, given the address of an xcb_connection_t. UnsupportedError."""
+        return presentation.x11_surface(self.context, connection, window)
+
+    def wayland_surface(self, display: int, wl_surface: int, pace: int) -> WindowSurface:
+        """Make the VkSurfaceKHR of a wl_surface. `pace` is its refresh period in ns. UnsupportedError."""
+        return presentation.wayland_surface(self.context, display, wl_surface, pace)
+
     def adopt_surface(self, vk_surface: int) -> WindowSurface:
         """An engine's VkSurfaceKHR, never destroyed by us."""
         reason = presentation.why_no_swapchains(self.context)
