@@ -195,7 +195,7 @@ vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline);
  * such work nor calls vks_surface_sync(). On an adopted device the engine's own lock_queue() is
  * called too. Any thread may unlock, and an unlock without a lock does nothing. lock_queue and
  * unlock_queue can be the functions of another library's lock, with the device as their argument;
- * the lock returns too because the device was closed or lost. Of try_lock_queue: VKS_TIMEOUT, also
+ * the lock returns too because the device was closed or lost. try_lock_queue: VKS_TIMEOUT, also
  * when a present has the queue for 10 seconds; VKS_UNSUPPORTED: the CPU backend. */
 vks_status vks_device_try_lock_queue(vks_device *device, uint64_t deadline);
 void vks_device_lock_queue(void *device);
