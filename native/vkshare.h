@@ -189,6 +189,17 @@ void vks_device_mark_lost(vks_device *device); /* acts as on VK_ERROR_DEVICE_LOS
 /* Blocks until all work that was submitted before the call, held work included, has run.
  * VKS_TIMEOUT. */
 vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline);
+/* Exclusive use of the device's VkQueue, for an engine that submits or presents on it with Vulkan's
+ * own calls. Blocks while a present or another engine has the queue. Work of the device that is
+ * submitted meanwhile is held, and runs after the unlock; so until then the caller neither waits for
+ * such work nor calls vks_surface_sync(). On an adopted device the engine's own lock_queue() is
+ * called too. Any thread may unlock, and an unlock without a lock does nothing. lock_queue and
+ * unlock_queue can be the functions of another library's lock, with the device as their argument;
+ * the lock returns too because the device was closed or lost. try_lock_queue: VKS_TIMEOUT, also
+ * when a present has the queue for 10 seconds; VKS_UNSUPPORTED: the CPU backend. */
+vks_status vks_device_try_lock_queue(vks_device *device, uint64_t deadline);
+void vks_device_lock_queue(void *device);
+void vks_device_unlock_queue(void *device);
 /* A serial is the number of a batch that was submitted to the driver. Serials complete in order. */
 uint64_t vks_device_submitted(vks_device *device);
 uint64_t vks_device_completed(vks_device *device);

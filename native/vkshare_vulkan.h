@@ -116,8 +116,8 @@ typedef struct vks_vulkan_device {
 } vks_vulkan_device;
 
 /* The handles of such a device, valid until its shutdown. They stay the owner's. The queue of a
- * device of the library's own is used through vks_submit() alone. VKS_UNSUPPORTED: another
- * device. */
+ * device of the library's own is used through vks_submit(), or between vks_device_lock_queue() and
+ * vks_device_unlock_queue(). VKS_UNSUPPORTED: another device. */
 vks_status vks_device_get_vulkan(vks_device *device, vks_vulkan_device *out);
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */

@@ -46,6 +46,8 @@ from vkshare.ipc.queue_descriptor import QueueDescriptor as QueueDescriptor
 from vkshare.present.frame import Frame as Frame
 from vkshare.present.swapchain import Swapchain as Swapchain
 from vkshare.present.targets import Headless as Headless
+from vkshare.present.targets import WaylandSurface as WaylandSurface
+from vkshare.present.targets import X11Window as X11Window
 from vkshare.util.library import get_include as get_include
 from vkshare.window.window import Window as Window
 

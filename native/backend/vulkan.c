@@ -125,6 +125,56 @@ void vks_vulkan_lock_queue(vks_device *device, bool lock)
         (lock ? queue->lock_queue : queue->unlock_queue)(queue->lock_user);
 }
 
+/* ---- the queue for an engine ---- */
+
+vks_status vks_device_try_lock_queue(vks_device *device, uint64_t deadline)
+{
+    VKS_NEEDS(device);
+    vks_status status = vks_device_check(device);
+    if (status)
+        return status;
+    if (!device->timeline)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no VkQueue");
+    pthread_mutex_lock(&device->lock);
+    status = vks_device_begin_present(device, deadline);
+    if (!status && (status = vks_device_check(device)))
+        vks_device_end_present(device);
+    device->queue_is_locked |= !status;
+    pthread_mutex_unlock(&device->lock);
+    if (!status)
+        vks_vulkan_lock_queue(device, true);
+    return status;
+}
+
+void vks_device_lock_queue(void *device)
+{
+    VKS_NEEDS_OR(, device);
+    vks_status status;
+    do
+        status = vks_device_try_lock_queue(device, VKS_FOREVER);
+    while (status == VKS_INTERRUPTED || status == VKS_TIMEOUT);
+}
+
+void vks_device_unlock_queue(void *locked)
+{
+    VKS_NEEDS_OR(, locked);
+    vks_device *device = locked;
+    if (device->process != vks_process)
+        return;
+    pthread_mutex_lock(&device->lock);
+    bool was_locked = device->queue_is_locked;
+    device->queue_is_locked = false;
+    pthread_mutex_unlock(&device->lock);
+    if (!was_locked)
+        return;
+    vks_vulkan_lock_queue(device, false); /* an engine's function, which may wait: device->lock is not held */
+    pthread_mutex_lock(&device->lock);
+    vks_device_end_present(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- the driver ---- */
+
 void vks_vulkan_wait_for_driver(vks_vulkan_queue *queue)
 {
     if (!queue->QueueWaitIdle)

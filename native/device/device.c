@@ -275,10 +275,11 @@ vks_status vks_device_begin_present(vks_device *device, uint64_t deadline)
         return VKS_OK;
     }
     return status == VKS_TIMEOUT
-               ? vks_fail(VKS_TIMEOUT, 0,
-                          "a present has the queue for %llu ms: the driver waits for the window system, or for the "
-                          "rendering",
-                          (unsigned long long)((vks_now() - device->presenting_since) / 1000000u))
+               ? vks_fail(VKS_TIMEOUT, 0, "%s has the queue for %llu ms%s",
+                          device->queue_is_locked ? "the engine that locked it" : "a present",
+                          (unsigned long long)((vks_now() - device->presenting_since) / 1000000u),
+                          device->queue_is_locked ? ""
+                                                  : ": the driver waits for the window system, or for the rendering")
                : status;
 }
 

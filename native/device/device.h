@@ -110,7 +110,8 @@ struct vks_device {
     _Atomic uint32_t n_held;                                /* operations that the scheduler holds */
     uint32_t held_limit;
     uint32_t polled_waits; /* held waits that no process announces, so the publisher calls on_progress() */
-    bool presenting;       /* a present uses the queue; submissions are held meanwhile */
+    bool presenting;       /* a present or an engine uses the queue; submissions are held meanwhile */
+    bool queue_is_locked;  /* that user is an engine: vks_device_lock_queue() */
     uint64_t presenting_since;
 
     vks_child *children[VKS_CHILD_KINDS];
@@ -205,8 +206,9 @@ void vks_device_lose(vks_device *device); /* call when DEVICE_LOST was seen. Cal
 /* ---- the queue's exclusive use ----
  *
  * A present may block for as long as the rendering or the display does. So it uses the queue
- * without the lock, and submissions are held until it ends. begin blocks while another present uses
- * the queue, and releases the lock meanwhile: until the deadline, and at most until
+ * without the lock, and submissions are held until it ends. The same holds for an engine between
+ * vks_device_lock_queue() and vks_device_unlock_queue(). begin blocks while another present uses the
+ * queue, and releases the lock meanwhile: until the deadline, and at most until
  * VKS_LONGEST_PRESENT_NS after that present began. Only VKS_OK requires an end; else VKS_TIMEOUT or
  * VKS_INTERRUPTED. Caller holds device->lock. */
 #define VKS_LONGEST_PRESENT_NS UINT64_C(10000000000)

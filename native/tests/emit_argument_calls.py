@@ -53,6 +53,7 @@ SPECIAL = {
     "const void *metadata": "MAYBE(argument_memory())",
     "void *metadata": "argument_memory()",
     "void *pixels": "MAYBE(argument_memory())",
+    "void *device": "draw_vks_device()",
     "vks_surface **surfaces": "MAYBE(opened)",
     "uint64_t *tokens": "MAYBE(numbers)",
     "vks_status *results": "MAYBE((vks_status *)statuses)",
@@ -74,6 +75,8 @@ BEFORE = {
 AFTER = {
     "vks_set_interrupt_interval": "vks_set_interrupt_interval(0);",
     "vks_surface_external_signal_value": "if (!status) vks_surface_external_lost(surface);",
+    "vks_device_try_lock_queue": "if (!status) vks_device_unlock_queue(device);",
+    "vks_device_lock_queue": "vks_device_unlock_queue(device);",
     "vks_fence_external_begin": "if (!status) vks_fence_external_end(fence, 0);",
     "vks_surface_sync": "if (!status) argument_submit(surface, *wait, *signal);",
     "vks_surface_submit_info": "if (!status) argument_submit(surface, argument_point(wait), argument_point(signal));",

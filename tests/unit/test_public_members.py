@@ -20,7 +20,7 @@ MEMBERS = {
     ),
     "Device": (
         "adapter adopt_fence backend capabilities close create_fence create_surface create_swapchain from_handles "
-        "is_closed is_lost name open_fence open_surface record statistics submit wait_idle"
+        "handles is_closed is_lost name open_fence open_surface record statistics submit wait_idle"
     ),
     "Fence": (
         "close device event_fd export handle is_closed is_done is_follower is_native queued_value signal statistics "
@@ -53,6 +53,8 @@ MEMBERS = {
         "present_mode present_prepared resize retarget statistics"
     ),
     "View": "array cairo dtype format image image_view layout pillow shape skia strides surface writable",
+    "WaylandSurface": "display surface",
+    "X11Window": "display xid",
     "Window": (
         "close display_name framebuffer_size glfw_window handle is_closed is_minimized native_display native_window "
         "platform poll refresh_rate resize scale should_close size statistics title"

@@ -130,6 +130,9 @@ class Backend(Protocol):
     def native_handles(self) -> dict[str, Any] | None:
         """The `vulkan` argument of DeviceCore; None for the CPU backend."""
 
+    def engine_handles(self) -> dict[str, Any]:
+        """The fields of core.vulkan_handles.Handles, without the lock. UnsupportedError on the CPU backend."""
+
     def create_image(self, spec: ImageSpec) -> Image: ...
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> Image:

@@ -15,6 +15,7 @@ from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.discard import without_unowned
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
+from vkshare.core.vulkan_handles import Handles, QueueLock
 from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.ipc.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
 from vkshare.util import arguments, handles, hooks
@@ -144,6 +145,15 @@ class Device(DeviceLifetime):
     def capabilities(self) -> Capabilities:
         """The adapter's capabilities, each proved by a trial round trip."""
         return self._backend.adapter.capabilities
+
+    @property
+    def handles(self) -> Handles:
+        """The Vulkan handles of the device and the lock of its queue, for an engine that runs on it (rule E1).
+
+        UnsupportedError: the device is on the CPU backend.
+        """
+        self._check()
+        return Handles(**self._backend.engine_handles(), lock=QueueLock(self))
 
     # ---- factories ----------------------------------------------------------------------------------------------
 
@@ -358,7 +368,8 @@ class Device(DeviceLifetime):
         ----------
         target
             A vkshare.Window (its resizes are handled automatically), vkshare.Headless(width, height), a window
-            of the glfw package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of
+            of the glfw package, another toolkit's vkshare.X11Window(xid) or vkshare.WaylandSurface(display, surface),
+            or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of
             that type (as PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused,
             because a surface's handle cannot be distinguished from other numbers, on which drivers crash.
         image_count

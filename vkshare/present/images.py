@@ -11,15 +11,18 @@ from vkshare.backends.base import ImageSpec
 from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
-from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target
+from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target, WaylandSurface, X11Window
+from vkshare.util import handles
 from vkshare.util.closing import on_error
+from vkshare.window.shm_window import ShmWindow
+from vkshare.window.watched_window import WatchedWindow, unsupported_on_wayland
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.device import VulkanBackend
     from vkshare.backends.vulkan.presentation import Choice, WindowSurface
     from vkshare.core.device import Device
     from vkshare.formats import Format
-    from vkshare.window.shm_window import ShmWindow
+    from vkshare.window.window import Window
 
 _REFRESH_RATE = 60.0  # Hz, of displays whose rate cannot be queried from any thread
 
@@ -35,6 +38,7 @@ class Images(Protocol):
     color_space: str
     by_fences: bool
     output: ShmWindow | None  # shows what a ring presents
+    watched: WatchedWindow | None  # an X11 window that reports its sizes and its end
     native: dict[str, Any] | None  # the `vulkan` argument of SwapchainCore; None: a ring
 
     def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
@@ -52,9 +56,16 @@ class VulkanImages:
     output: ShmWindow | None = None
 
     def __init__(
-        self, device: Device, surface: WindowSurface, wanted: Format | None, mode: str, fences: bool | None
+        self,
+        device: Device,
+        surface: WindowSurface,
+        wanted: Format | None,
+        mode: str,
+        fences: bool | None,
+        watched: WatchedWindow | None = None,
     ) -> None:
         self._device = device
+        self.watched = watched
         self._backend: VulkanBackend = device._backend  # type: ignore[assignment, unused-ignore]
         self.surface = surface
         choice: Choice = self._backend.choose_presentation(surface, wanted, mode, fences)
@@ -75,6 +86,8 @@ class VulkanImages:
 
     def close(self) -> None:
         self.surface.destroy()
+        if self.watched is not None:
+            self.watched.close()
 
 
 class RingImages:
@@ -87,6 +100,7 @@ class RingImages:
     def __init__(self, device: Device, wanted: Format | None, output: ShmWindow | None, pace: int) -> None:
         self._device = device
         self.output = output
+        self.watched: WatchedWindow | None = output
         self._pace = pace
         self.format = wanted or formats.get("bgra8unorm" if output is not None else "rgba8unorm")
 
@@ -111,6 +125,12 @@ def open_images(device: Device, target: Target, wanted: Format | None, mode: str
     """
     if device.backend == "vulkan":
         backend: VulkanBackend = device._backend  # type: ignore[assignment, unused-ignore]
+        if isinstance(target, X11Window):
+            watched = WatchedWindow(target.display, target.xid)
+            with on_error(watched.close):
+                ours = backend.x11_surface(watched.connection, target.xid)
+                with on_error(ours.destroy):
+                    return VulkanImages(device, ours, wanted, mode, fences, watched)
         surface = _vulkan_surface(backend, target)
         if surface is not None:
             with on_error(surface.destroy):
@@ -125,24 +145,30 @@ def open_images(device: Device, target: Target, wanted: Format | None, mode: str
             "the CPU backend has no Vulkan below it",
             "open the device with backend='vulkan', or give the window itself",
         )
+    if isinstance(target, WaylandSurface):
+        raise unsupported_on_wayland()
+    if isinstance(target, X11Window):
+        return RingImages(device, wanted, ShmWindow(target.display, target.xid), _pace(None))
     if isinstance(target, GlfwTarget):
-        return RingImages(device, wanted, _cpu_output(target), _pace(target))
+        return RingImages(device, wanted, _cpu_output(target), _pace(target.window))
     return RingImages(device, wanted, None, 0)
 
 
-def _vulkan_surface(backend: VulkanBackend, target: Target) -> WindowSurface | None:
+def _vulkan_surface(
+    backend: VulkanBackend, target: Headless | GlfwTarget | SurfaceTarget | WaylandSurface
+) -> WindowSurface | None:
     """None: this driver has no headless surfaces, a ring does the same."""
     if isinstance(target, Headless):
         return backend.headless_surface()
     if isinstance(target, GlfwTarget):
-        return backend.glfw_surface(target.pointer, _pace(target))
+        return backend.glfw_surface(target.pointer, _pace(target.window))
+    if isinstance(target, WaylandSurface):
+        pointers = handles.as_int(target.display), handles.as_int(target.surface)
+        return backend.wayland_surface(*pointers, _pace(None))
     return backend.adopt_surface(target.handle)
 
 
 def _cpu_output(target: GlfwTarget) -> ShmWindow:
-    from vkshare.window.shm_window import ShmWindow
-    from vkshare.window.watched_window import unsupported_on_wayland
-
     if target.window is not None:
         if target.window.platform != "x11":
             raise unsupported_on_wayland()
@@ -157,6 +183,6 @@ def _cpu_output(target: GlfwTarget) -> ShmWindow:
     return ShmWindow(None, glfw.get_x11_window(pointer))
 
 
-def _pace(target: GlfwTarget) -> int:
+def _pace(window: Window | None) -> int:
     """Nanoseconds from picture to picture of the display."""
-    return int(1e9 / (target.window.refresh_rate if target.window is not None else _REFRESH_RATE))
+    return int(1e9 / (window.refresh_rate if window is not None else _REFRESH_RATE))

@@ -30,6 +30,8 @@ class FrameCapture:
     def __init__(self, swapchain: Swapchain, images: Images, *, keep: bool) -> None:
         self._swapchain = swapchain
         self._output = images.output
+        self._watched = images.watched
+        self._size = (0, 0)  # that the watched window had
         self._keep = keep
         self._capturing = threading.Lock()  # one capture reads a copy
         self._copying = threading.Lock()  # guards both:
@@ -50,7 +52,7 @@ class FrameCapture:
         return self._wait_until_shown if self._output is not None else None
 
     def presenting_hook(self) -> Callable[[Frame], None] | None:
-        return self._present if self._output is not None or self._keep else None
+        return self._present if self._watched is not None or self._keep else None
 
     def _wait_until_shown(self, frame: Frame) -> None:
         """The window system still reads what was shown of that image before."""
@@ -67,6 +69,9 @@ class FrameCapture:
             self._copy(surface)
         if self._output is not None:
             self._show(surface)
+        if self._watched is not None and (size := self._watched.size) != self._size:
+            self._size = size
+            self._swapchain._follow(*size)
 
     # ---- on the screen ----------------------------------------------------------------------------------------------
 

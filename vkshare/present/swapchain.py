@@ -208,8 +208,8 @@ class Swapchain(ImageSurfaces):
     def resize(self, width: int, height: int) -> None:
         """Asks for another size, from the next acquire on.
 
-        A vkshare.Window is followed by itself; call this for a Headless target, and where an
-        engine's own window changes: not every window system notifies the driver. Frames that are
+        A vkshare.Window and a vkshare.X11Window are followed; call this for a Headless target, and
+        where another window of an engine changes: not every window system notifies the driver. Frames that are
         out then can be presented until the next acquire. Where the driver's surface allows less
         than the device, the frames are as large as it allows, and `extent` says so.
 
@@ -395,7 +395,8 @@ class Swapchain(ImageSurfaces):
         assert self._shown is not None
         self._acquired_hook = self._shown.acquired_hook()
         self._presenting_hook = self._shown.presenting_hook()
-        self._window_check = self._window._look if self._window is not None else None
+        watched = self._images.watched if self._window is None else self._window
+        self._window_check = watched._look if watched is not None else None
 
     def _let_go(self) -> None:
         """Called by the window's connection before it ends: nothing may refer to its display any more.
@@ -417,8 +418,8 @@ class Swapchain(ImageSurfaces):
             return self._window.framebuffer_size
         if isinstance(self._target, Headless):
             return self._target.width, self._target.height
-        if self._images.output is not None:
-            return self._images.output.geometry()
+        if self._images.watched is not None:
+            return self._images.watched.size
         if isinstance(self._target, GlfwTarget):
             return self._target.framebuffer_size()
         return 1, 1  # the surface itself knows; where it does not, resize() tells

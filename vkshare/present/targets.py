@@ -41,6 +41,62 @@ class Headless:
 
 
 @dataclass(frozen=True, slots=True)
+class X11Window:
+    """A window that another toolkit made on X11, as a target: ``device.create_swapchain(vks.X11Window(xid))``.
+
+    vkshare opens a connection of its own to the X server, and neither owns nor ends the window. Its
+    resizes are followed, and its end is SurfaceLostError (rule E8). On the CPU backend its pixels
+    must be 32 bits of blue, green, red and padding or alpha.
+
+    Parameters
+    ----------
+    xid
+        The window's X11 id: tkinter's ``winfo_id()``, Qt's ``winId()``, ``glfw.get_x11_window()``, ...
+    display
+        The name of the X server, such as ``":0"``; None: what DISPLAY says.
+
+    Raises
+    ------
+    ValueError, TypeError
+        `xid` is not 1 to 2**32 - 1, or `display` is no text.
+    """
+
+    xid: int
+    display: str | None = None
+
+    def __post_init__(self) -> None:
+        arguments.integer("xid", self.xid, 1, 2**32 - 1)
+        if self.display is not None:
+            arguments.text("display", self.display)
+
+
+@dataclass(frozen=True, slots=True)
+class WaylandSurface:
+    """A wl_surface that another toolkit made, as a target of swapchains on Vulkan devices.
+
+    Wayland surfaces have no size of their own, so the program calls ``Swapchain.resize()``: once
+    after the swapchain was made, and after each change (rule E8). Both objects outlive the swapchain.
+
+    Parameters
+    ----------
+    display, surface
+        The ``struct wl_display *`` and the ``struct wl_surface *``: ints, cffi or ctypes pointers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        One of them is NULL or no pointer.
+    """
+
+    display: Any
+    surface: Any
+
+    def __post_init__(self) -> None:
+        handles.not_null(self.display, "display")
+        handles.not_null(self.surface, "surface")
+
+
+@dataclass(frozen=True, slots=True)
 class GlfwTarget:
     """A GLFW window: of a vkshare.Window, or an engine's."""
 
@@ -66,14 +122,15 @@ class SurfaceTarget:
 
 _ALLOWED = (
     "target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, a canvas of rendercanvas.glfw, "
-    "or a VkSurfaceKHR of the device's VkInstance (a cffi pointer of that type, a ctypes.c_void_p or ctypes.c_uint64)"
+    "a vkshare.X11Window, a vkshare.WaylandSurface, or a VkSurfaceKHR of the device's VkInstance (a cffi pointer of "
+    "that type, a ctypes.c_void_p or ctypes.c_uint64)"
 )
 _WHY = (
-    ": an int may be the number of anything, and drivers crash on what is no VkSurfaceKHR; where it is one, pass "
-    "ctypes.c_uint64(number)"
+    ": an int may be the number of anything, and drivers crash on what is no VkSurfaceKHR; for a window of X11 pass "
+    "vkshare.X11Window(number), and for a VkSurfaceKHR ctypes.c_uint64(number)"
 )
 
-Target = Headless | GlfwTarget | SurfaceTarget
+Target = Headless | GlfwTarget | SurfaceTarget | X11Window | WaylandSurface
 
 
 def resolve(target: Any) -> Target:
@@ -84,7 +141,7 @@ def resolve(target: Any) -> Target:
     TypeError, ValueError
         It is none of them.
     """
-    if isinstance(target, Headless):
+    if isinstance(target, (Headless, X11Window, WaylandSurface)):
         return target
     if isinstance(target, Window):
         return GlfwTarget(target.handle, target)

@@ -25,7 +25,6 @@ from vkshare.backends.cpu import memory
 from vkshare.backends.host_memory import ROW_ALIGNMENT, map_pages
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
 from vkshare.util import arguments, shared_memory
-from vkshare.util.closing import on_error
 from vkshare.window import x11_visual
 from vkshare.window.shm_segment import Segment, Token, rows_of, swap_red_and_blue
 from vkshare.window.watched_window import WatchedWindow
@@ -40,8 +39,6 @@ _ATTACH_FD = 6  # the request's number in MIT-SHM
 _PUT_IMAGE = 72
 _Z_PIXMAP = 2
 _ALL_PLANES = 0xFFFFFFFF
-_STRUCTURE_NOTIFY = 1 << 17
-_EVENT_MASK = 1 << 11  # CWEventMask
 _CLOSE_TIMEOUT = 1.0  # seconds that close() gives the server to finish reading
 
 
@@ -79,22 +76,22 @@ class ShmWindow(WatchedWindow):
         `shared_memory` is True and cannot be had.
     """
 
-    _unpicklable = "open one in the other process"
-
     def __init__(self, display_name: str | None, window_id: int, *, shared_memory: bool | None = None) -> None:
-        super().__init__(display_name, window_id)
         self._segments: set[Segment] = set()
         self._shown = self._copied = 0
-        with on_error(self._x.close), self._losing():
-            self.depth = x11_visual.depth_of(self._x, self.window_id)
-            self._can_share = shared_memory is not False and self._find_shm()
-            self._must_share = bool(shared_memory)
-            if self._must_share and not self._can_share:
-                raise UnsupportedError(_SHARING, "the X server is remote or lacks MIT-SHM 1.2")
-            self._prepare()
-        self._closed = False
+        self._may_share, self._must_share = shared_memory is not False, bool(shared_memory)
+        super().__init__(display_name, window_id)
 
     # ---- the window --------------------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        self.depth = x11_visual.depth_of(self._x, self.window_id)
+        self._can_share = self._may_share and self._find_shm()
+        if self._must_share and not self._can_share:
+            raise UnsupportedError(_SHARING, "the X server is remote or lacks MIT-SHM 1.2")
+        self._gc = self._x.generate_id()
+        with self._x.use():
+            self._x.core.CreateGC(self._gc, self.window_id, 0, [])
 
     def _find_shm(self) -> bool:
         """Whether the server can be sent memfds. The first attach() finds out about proxies that drop them."""
@@ -104,16 +101,6 @@ class ShmWindow(WatchedWindow):
         self._opcode, self._completion = found
         major, minor = struct.unpack_from("=HH", self._x.reply(self._x.shm.QueryVersion()), 8)
         return (major, minor) >= (1, 2)
-
-    def _prepare(self) -> None:
-        """A graphics context, and word from the server when the window is destroyed."""
-        self._gc = self._x.generate_id()
-        with self._x.use():
-            self._x.core.CreateGC(self._gc, self.window_id, 0, [])
-            self._x.core.ChangeWindowAttributes(self.window_id, _EVENT_MASK, [_STRUCTURE_NOTIFY])
-        self._x.sync()
-        self._drain()
-        self._check_found()
 
     # ---- segments ----------------------------------------------------------------------------------------------------
 
@@ -375,7 +362,7 @@ class ShmWindow(WatchedWindow):
             self._closed = True
             for segment in list(self._segments):
                 segment.close()
-            self._x.close()
+        super().close()
 
     def statistics(self) -> ShmWindowStatistics:
         """A snapshot of the counters."""

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
 from vkshare.util import arguments
-from vkshare.util.closing import FlagClosing
+from vkshare.util.closing import FlagClosing, on_error
 from vkshare.window.shm_segment import Token
 from vkshare.window.x11_connection import BAD_DRAWABLE, BAD_WINDOW, Event, X11Connection, XError
 
 _log = logging.getLogger("vkshare.present")
 
-_DESTROY_NOTIFY = 17
+_DESTROY_NOTIFY, _CONFIGURE_NOTIFY = 17, 22
+_STRUCTURE_NOTIFY = 1 << 17
+_EVENT_MASK = 1 << 11  # CWEventMask
 
 
 def unsupported_on_wayland() -> UnsupportedError:
@@ -30,7 +32,24 @@ def unsupported_on_wayland() -> UnsupportedError:
 
 
 class WatchedWindow(FlagClosing):
-    """The connection to an X11 window's server: its lock, its events, and the errors of a window that is lost."""
+    """The connection to an X11 window's server: its lock, its events, and the errors of a window that is lost.
+
+    Parameters
+    ----------
+    display_name
+        The X server, e.g. ``":0"``; None: what DISPLAY says.
+    window_id
+        The window's X11 id.
+
+    Raises
+    ------
+    SurfaceLostError
+        No such server or window.
+    UnsupportedError
+        Wayland; libxcb is missing.
+    """
+
+    _unpicklable = "open one in the other process"
 
     def __init__(self, display_name: str | None, window_id: int) -> None:
         self._closed = True  # for __del__, until there is something to close
@@ -40,15 +59,42 @@ class WatchedWindow(FlagClosing):
         elif not os.environ.get("DISPLAY"):
             if os.environ.get("WAYLAND_DISPLAY"):
                 raise unsupported_on_wayland()
-            raise UnsupportedError(
-                "showing CPU windows", "DISPLAY is not set", "start an X server, or use vks.Headless"
-            )
+            raise UnsupportedError("an X11 window", "DISPLAY is not set", "start an X server, or use vks.Headless")
         self.window_id = arguments.integer("window_id", window_id, 1, 2**32 - 1)
         self._loss: str | None = None
         self._pending: deque[Token] = deque()
         self._completion = -1  # the number of MIT-SHM's event
+        self._size = (0, 0)
         self._x = X11Connection(display_name)
         self._lock = self._x.lock
+        with on_error(self._x.close), self._losing():
+            self._set_up()
+            self._watch()
+        self._closed = False
+
+    def _set_up(self) -> None:
+        """Called with the connection open, before the window is watched."""
+
+    def _watch(self) -> None:
+        """Has the server report the window's sizes and its end."""
+        with self._x.use():
+            self._x.core.ChangeWindowAttributes(self.window_id, _EVENT_MASK, [_STRUCTURE_NOTIFY])
+            cookie = self._x.core.GetGeometry(self.window_id)
+        self._size = struct.unpack_from("=HH", self._x.reply(cookie), 16)
+        self._x.sync()
+        self._drain()
+        self._check_found()
+
+    @property
+    def connection(self) -> int:
+        """The address of the xcb_connection_t, valid until close()."""
+        return self._x.address
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The window's (width, height), as the server last reported it. Never waits."""
+        with self._using():
+            return self._size
 
     def geometry(self) -> tuple[int, int]:
         """The window's (width, height), asked of the server."""
@@ -70,7 +116,9 @@ class WatchedWindow(FlagClosing):
             self._lose(str(error))
 
     def _take(self, event: Event) -> None:
-        if event.kind == _DESTROY_NOTIFY and struct.unpack_from("=I", event.packet, 8) == (self.window_id,):
+        if event.kind == _CONFIGURE_NOTIFY and struct.unpack_from("=I", event.packet, 8) == (self.window_id,):
+            self._size = struct.unpack_from("=HH", event.packet, 20)
+        elif event.kind == _DESTROY_NOTIFY and struct.unpack_from("=I", event.packet, 8) == (self.window_id,):
             self._lose(f"window 0x{self.window_id:x} was destroyed")
         elif event.kind == self._completion:
             # The server works in order: with this picture, all that were shown before are read.
@@ -89,6 +137,10 @@ class WatchedWindow(FlagClosing):
                 self._drain()
             return self._loss is not None
 
+    def _look(self) -> bool:
+        """is_lost, as Window has it."""
+        return self.is_lost
+
     def _lose(self, why: str) -> None:
         if self._loss is None:
             self._loss = why
@@ -100,7 +152,14 @@ class WatchedWindow(FlagClosing):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError("the ShmWindow was closed")
+            raise ClosedError(f"the {type(self).__name__} was closed")
+
+    def close(self) -> None:
+        """Disconnects. May be repeated."""
+        self._refuse_in_forked_child()
+        with self._lock:
+            self._closed = True
+            self._x.close()
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:
@@ -129,6 +188,6 @@ class WatchedWindow(FlagClosing):
     def _refuse_in_forked_child(self) -> None:
         if self._pid != os.getpid():
             raise InvalidCallError(
-                f"this ShmWindow was opened by process {self._pid}, before os.fork(): its connection to the X server "
-                "is that process's; open another here"
+                f"this {type(self).__name__} was opened by process {self._pid}, before os.fork(): its connection to "
+                "the X server is that process's; open another here"
             )

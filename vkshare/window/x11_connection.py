@@ -130,6 +130,11 @@ class X11Connection:
             return ValueError(f"{name}; this X server has no such screen")
         return SurfaceLostError(f"the X server {self.display_name!r} cannot be reached, or refuses this user")
 
+    @property
+    def address(self) -> int:
+        """The address of the xcb_connection_t; 0 after close()."""
+        return self._pointer.value or 0
+
     def close(self) -> None:
         """Disconnects; the server frees what was made over the connection. May be repeated."""
         with self.lock:

@@ -291,6 +291,34 @@ def test_an_engines_own_window_is_followed_by_resize(sway: WaylandDisplay) -> No
     assert reported == "alive\n"
 
 
+@pytest.mark.rule("E8")
+def test_another_toolkits_surface_is_drawn_to_in_the_size_that_the_program_gives(sway: WaylandDisplay) -> None:
+    reported = _run(
+        """
+    import glfw
+    glfw.init()
+    glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
+    theirs = glfw.create_window(96, 64, "mine", None, None)
+    target = vks.WaylandSurface(glfw.get_wayland_display(), glfw.get_wayland_window(theirs))
+    with opened() as device:
+        for _ in range(2):      # the surface is left to its owner
+            with device.create_swapchain(target) as swapchain:
+                for size in [(96, 64), (70, 50)]:
+                    swapchain.resize(*size)
+                    picture = show(swapchain, 1)
+                    assert swapchain.extent == size and picture.shape[:2] == size[::-1]
+                    glfw.poll_events()
+                swapchain.resize(96, 64)
+                on_screen(show(swapchain, 2))
+    glfw.destroy_window(theirs)
+    glfw.terminate()
+    tell("alive")
+    """,
+        sway,
+    )
+    assert reported == "alive\n"
+
+
 def test_on_the_cpu_backend_wayland_windows_are_refused_with_what_to_do() -> None:
     if os.environ.get("VKSHARE_TEST_DRIVER", "cpu") != "cpu":
         pytest.skip("the run on cpu tests it")

@@ -19,6 +19,9 @@ class CpuBackend:
     def native_handles(self) -> dict[str, Any] | None:
         return None
 
+    def engine_handles(self) -> dict[str, Any]:
+        raise UnsupportedError("Device.handles", "the CPU backend has no Vulkan handles", 'open(backend="vulkan")')
+
     def create_image(self, spec: ImageSpec) -> _memory.CpuImage:
         if spec.tiling != "linear":
             raise UnsupportedError(

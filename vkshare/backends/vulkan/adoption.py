@@ -12,7 +12,7 @@ from vkshare.backends.vulkan.api import VK, handle, instance_functions
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.device import VulkanBackend
 from vkshare.backends.vulkan.physical import PhysicalDevice
-from vkshare.backends.vulkan.required import PRESENT_FENCES, PRESENT_FENCES_FEATURE, Requirements
+from vkshare.backends.vulkan.required import Requirements
 from vkshare.errors import UnsupportedError
 
 # The extension that a capability needs, which an engine may not have enabled.
@@ -43,7 +43,7 @@ def adopt_device(
     UnsupportedError
         It was made without an extension, a feature or the Vulkan version that is needed; the text names all of them.
     """
-    extensions = frozenset(enabled_extensions)
+    extensions, features = frozenset(enabled_extensions), frozenset(features)
     Requirements().check(api_version, extensions, features)
     vk = instance_functions(handle("VkInstance", instance), get_instance_proc_addr)
     physical = PhysicalDevice.read(
@@ -61,7 +61,8 @@ def adopt_device(
         is_adopted=True,
         instance=handle("VkInstance", instance),
         instance_extensions=extensions,  # an engine names those of its instance among them
-        has_present_fences=PRESENT_FENCES in extensions and PRESENT_FENCES_FEATURE in set(features),
+        api_version=api_version,
+        enabled_features=features,
     )
     return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue)
 

@@ -37,12 +37,17 @@ class Context:
         is_adopted: bool,
         instance: Any = None,
         instance_extensions: frozenset[str] = frozenset(),
-        has_present_fences: bool = False,
+        api_version: int = required.API_VERSION,
+        enabled_features: frozenset[str] = frozenset(),
     ) -> None:
         self.physical = physical
         self.instance = instance  # VkInstance
         self.instance_extensions = instance_extensions
-        self.has_present_fences = has_present_fences  # VK_EXT_swapchain_maintenance1, and its feature
+        self.api_version = api_version  # VkApplicationInfo.apiVersion
+        self.enabled_features = enabled_features
+        self.has_present_fences = (
+            required.PRESENT_FENCES in extensions and required.PRESENT_FENCES_FEATURE in enabled_features
+        )
         self.device = device
         self.queue = queue
         self.queue_family = queue_family
@@ -83,10 +88,15 @@ class Context:
         fences = fences and _has(physical, required.PRESENT_FENCES, _FENCES, required.PRESENT_FENCES_FEATURE)
         if fences:
             extensions.append(required.PRESENT_FENCES)
-        features = new(_FENCES, swapchainMaintenance1=1) if fences else None
-        if _has(physical, required.LINEAR_RENDERING, _LINEAR, "linearColorAttachment"):
+        enabled = [*required.FEATURES]
+        features = None
+        if fences:
+            features = new(_FENCES, swapchainMaintenance1=1)
+            enabled.append(required.PRESENT_FENCES_FEATURE)
+        if _has(physical, required.LINEAR_RENDERING, _LINEAR, required.LINEAR_RENDERING_FEATURE):
             extensions.append(required.LINEAR_RENDERING)
             features = new(_LINEAR, pNext=features, linearColorAttachment=1)
+            enabled.append(required.LINEAR_RENDERING_FEATURE)
         f13 = new("VkPhysicalDeviceVulkan13Features", pNext=features, synchronization2=1, dynamicRendering=1)
         f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13, timelineSemaphore=1)
         queues = [new("VkDeviceQueueCreateInfo", queueFamilyIndex=each, pQueuePriorities=[1.0]) for each in families]
@@ -103,7 +113,7 @@ class Context:
                 is_adopted=False,
                 instance=instance,
                 instance_extensions=instance_extensions,
-                has_present_fences=fences,
+                enabled_features=frozenset(enabled),
             )
         except BaseException:
             if device[0] != NULL:

@@ -60,6 +60,22 @@ class VulkanBackend:
             **self._locks,
         }
 
+    def engine_handles(self) -> dict[str, Any]:
+        """The handles below the device for an engine that runs on it: the fields of Handles without the lock."""
+        context = self.context
+        self.context.check_open()
+        return {
+            "instance": address(context.instance),
+            "physical_device": address(context.physical.handle),
+            "device": address(context.device),
+            "queue": address(context.queue),
+            "queue_family": context.queue_family,
+            "api_version": context.api_version,
+            "extensions": tuple(sorted(context.extensions | context.instance_extensions)),
+            "features": tuple(sorted(context.enabled_features)),
+            "get_instance_proc_addr": address(context.physical.vk.pointer("vkGetInstanceProcAddr")),
+        }
+
     def create_image(self, spec: ImageSpec) -> VulkanImage:
         """A new image of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
         self.context.check_open()
@@ -109,6 +125,14 @@ class VulkanBackend:
         `pace` is its refresh period in ns. UnsupportedError.
         """
         return presentation.glfw_surface(self.context, window, pace)
+
+    def x11_surface(self, connection: int, window: int) -> WindowSurface:
+        """Make the VkSurfaceKHR of an X11 window, given the address of an xcb_connection_t. UnsupportedError."""
+        return presentation.x11_surface(self.context, connection, window)
+
+    def wayland_surface(self, display: int, wl_surface: int, pace: int) -> WindowSurface:
+        """Make the VkSurfaceKHR of a wl_surface. `pace` is its refresh period in ns. UnsupportedError."""
+        return presentation.wayland_surface(self.context, display, wl_surface, pace)
 
     def adopt_surface(self, vk_surface: int) -> WindowSurface:
         """An engine's VkSurfaceKHR, never destroyed by us."""

@@ -125,6 +125,33 @@ def glfw_surface(context: Context, window: int, pace: int) -> WindowSurface:
     return surface
 
 
+def x11_surface(context: Context, connection: int, window: int) -> WindowSurface:
+    """The surface of an X11 window, given the address of an xcb_connection_t, which outlives the surface."""
+    info = new("VkXcbSurfaceCreateInfoKHR", connection=ffi.cast("xcb_connection_t *", connection), window=window)
+    return _platform_surface(context, "VK_KHR_xcb_surface", "vkCreateXcbSurfaceKHR", info)
+
+
+def wayland_surface(context: Context, display: int, wl_surface: int, pace: int) -> WindowSurface:
+    """The surface of a wl_surface, shown every `pace` ns, as in glfw_surface()."""
+    pointers = {
+        "display": ffi.cast("struct wl_display *", display),
+        "surface": ffi.cast("struct wl_surface *", wl_surface),
+    }
+    info = new("VkWaylandSurfaceCreateInfoKHR", **pointers)
+    surface = _platform_surface(context, "VK_KHR_wayland_surface", "vkCreateWaylandSurfaceKHR", info)
+    surface.pace = pace
+    return surface
+
+
+def _platform_surface(context: Context, extension: str, create: str, info: Struct) -> WindowSurface:
+    reason = why_no_swapchains(context)
+    if not reason and extension not in context.instance_extensions:
+        reason = f"the instance has no {extension}"
+    if reason:
+        raise UnsupportedError("a swapchain for a window", reason)
+    return WindowSurface(context, context.physical.vk.make(create, context.instance, info, None), is_ours=True)
+
+
 # ---- what the surface allows -----------------------------------------------------------------------------------------
 
 

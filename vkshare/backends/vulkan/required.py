@@ -19,6 +19,7 @@ PRESENT_FENCES_NEED = ("VK_EXT_surface_maintenance1", "VK_KHR_get_surface_capabi
 # NVIDIA draws to linear images without it too, but Vulkan forbids their views
 # (VUID-VkImageViewCreateInfo-usage-02276).
 LINEAR_RENDERING = "VK_NV_linear_color_attachment"
+LINEAR_RENDERING_FEATURE = "linearColorAttachment"
 
 
 @dataclass(frozen=True, slots=True)
