@@ -155,12 +155,8 @@ void vks_device_lock_queue(void *device)
     while (status == VKS_INTERRUPTED || status == VKS_TIMEOUT);
 }
 
-void vks_device_unlock_queue(void *locked)
+static void unlock_queue(vks_device *device)
 {
-    VKS_NEEDS_OR(, locked);
-    vks_device *device = locked;
-    if (device->process != vks_process)
-        return;
     pthread_mutex_lock(&device->lock);
     bool was_locked = device->queue_is_locked;
     device->queue_is_locked = false;
@@ -171,6 +167,13 @@ void vks_device_unlock_queue(void *locked)
     pthread_mutex_lock(&device->lock);
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
+}
+
+void vks_device_unlock_queue(void *device)
+{
+    VKS_NEEDS_OR(, device);
+    if (((vks_device *)device)->process == vks_process)
+        unlock_queue(device);
 }
 
 /* ---- the driver ---- */

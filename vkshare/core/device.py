@@ -148,7 +148,14 @@ class Device(DeviceLifetime):
 
     @property
     def handles(self) -> Handles:
-        """The Vulkan handles of the device and the lock of its queue, for an engine that runs on it (rule E1).
+        """The Vulkan handles of the device, for an engine that runs on it, and the lock of its queue (rule E1).
+
+        The handles are ints, valid until the device is closed: ``instance``, ``physical_device``,
+        ``device``, ``queue``, ``queue_family``, ``api_version``, ``extensions``, ``features`` and
+        ``get_instance_proc_addr``. The engine takes ``lock`` around each of its own uses of the
+        queue: in a ``with`` block, by ``acquire(timeout=None)`` and ``release()``, or in C by the
+        addresses ``lock_function`` and ``unlock_function``, which take ``user``. Work that vkshare
+        submits meanwhile is held until the release.
 
         UnsupportedError: the device is on the CPU backend.
         """
