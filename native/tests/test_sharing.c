@@ -331,6 +331,15 @@ static void a_release_behind_held_draws_has_a_value_that_none_of_them_signals(vo
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
+static void end(vks_fence *gate, vks_device *device, vks_device *other)
+{
+    vks_fence_close(gate);
+    vks_fence_unref(gate);
+    stub_close(device);
+    if (other != device)
+        stub_close(other);
+}
+
 /* An owner that has drawn closes, and a handle closes whose release is behind a held draw. */
 static void a_handle_that_closes_leaves_no_image_with_its_queue(void)
 {
@@ -358,11 +367,7 @@ static void a_handle_that_closes_leaves_no_image_with_its_queue(void)
         hand_on(a, 0);
         idle(device);
         drop(a);
-        vks_fence_close(gate);
-        vks_fence_unref(gate);
-        stub_close(device);
-        if (!same)
-            stub_close(other);
+        end(gate, device, other);
     }
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
@@ -402,11 +407,7 @@ static void an_engines_turn_waits_until_the_release_before_it_is_submitted(void)
         idle(other);
         drop(a);
         drop(b);
-        vks_fence_close(gate);
-        vks_fence_unref(gate);
-        stub_close(device);
-        if (!same)
-            stub_close(other);
+        end(gate, device, other);
     }
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }

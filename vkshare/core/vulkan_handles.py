@@ -61,7 +61,7 @@ class QueueLock:
         check(status, "QueueLock.acquire", timeout)
 
     def release(self) -> None:
-        """Gives the queue back; what was submitted meanwhile runs. Without an acquire it does nothing."""
+        """Gives the queue back; work that was submitted meanwhile runs. Without an acquire it does nothing."""
         lib.vks_device_unlock_queue(self._device._core)
 
     def __enter__(self) -> Self:

@@ -535,7 +535,7 @@ def test_a_draw_that_is_held_ends_with_the_image_that_it_would_draw(make: Create
     with pytest.raises(ClosedError):
         held.wait(10)
     if end != "close":
-        for _ in range(8):  # what was retired is destroyed
+        for _ in range(8):  # the retired swapchain is destroyed
             show(swapchain, clearing(0, 255))
     gate.signal(1)
     device.wait_idle(10)
