@@ -209,9 +209,9 @@ class Swapchain(ImageSurfaces):
         """Asks for another size, from the next acquire on.
 
         A vkshare.Window and a vkshare.X11Window are followed; call this for a Headless target, and
-        where another window of an engine changes: not every window system notifies the driver. Frames that are
-        out then can be presented until the next acquire. Where the driver's surface allows less
-        than the device, the frames are as large as it allows, and `extent` says so.
+        where another window of an engine changes: not every window system notifies the driver.
+        Frames that are out then can be presented until the next acquire. Where the driver's surface
+        allows less than the device, the frames are as large as it allows, and `extent` says so.
 
         Parameters
         ----------

@@ -63,7 +63,7 @@ class VulkanBackend:
     def engine_handles(self) -> dict[str, Any]:
         """The handles below the device for an engine that runs on it: the fields of Handles without the lock."""
         context = self.context
-        self.context.check_open()
+        context.check_open()
         return {
             "instance": address(context.instance),
             "physical_device": address(context.physical.handle),
