@@ -212,14 +212,19 @@ typedef struct vks_image_info {
     uint32_t tiling;        /* VKS_LINEAR, ...; the CPU backend has VKS_LINEAR alone */
     uint32_t usage;         /* VKS_USAGE_RENDER, ...; 0: render, sample and copy */
     bool discard_unowned;   /* as in vks_surface_info */
+    bool has_tight_rows;    /* no byte between rows, for VKS_LINEAR and VKS_LINEAR_IN_DEVICE_MEMORY */
 } vks_image_info;
+
+/* *bytes: rows of linear images whose length is a multiple of it have no padding, in every format
+ * (rule E7); 0: unknown. Thread-safe. VKS_UNSUPPORTED as below. */
+vks_status vks_row_alignment(vks_device *device, uint32_t *bytes);
 
 /* A new surface with a new image of zeros that other parties can open. It is unowned, its key is 0,
  * and its image belongs to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL: the state between any two
  * turns, so that a first acquire is like every other one. `info` is read during the call. *out is a
  * reference. Blocks until the queue has zeroed the image. VKS_BAD_VALUE: a number in `info` is out
- * of range. VKS_UNSUPPORTED: the driver cannot make such an image, or cannot export its memory; or
- * the device was made by vks_device_create() on a VkDevice. */
+ * of range. VKS_UNSUPPORTED: the driver cannot make such an image, or not without padding, or cannot
+ * export its memory; or the device was made by vks_device_create() on a VkDevice. */
 vks_status vks_surface_create_image(vks_device *device, const vks_image_info *info, vks_surface **out);
 /* Opens another party's surface, and imports or maps its memory. The descriptor and its fds stay the
  * caller's. *out is a reference. VKS_FOREIGN_DEVICE: the memory belongs to another device or driver.

@@ -81,9 +81,14 @@ vks_status vks_image_record_ownership(vks_surface_image *image);
 /* Zeros a new image and releases it to VK_QUEUE_FAMILY_EXTERNAL. Blocks. */
 vks_status vks_image_start(vks_surface_image *image);
 
+/* ---- rows.c ---- */
+/* VKS_UNSUPPORTED: the image's rows have padding; the text names the widths that need none. */
+vks_status vks_image_check_tight(const vks_surface_image *image);
+
 /* ---- image.c ---- */
 /* A new image in exportable memory, or one in the memory of a checked descriptor. */
-vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, vks_surface_image **out);
+vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, bool has_tight_rows,
+                            vks_surface_image **out);
 vks_status vks_image_open(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
 /* A new fd of the memory, CLOEXEC, the caller's. */
 vks_status vks_image_export(const vks_surface_image *image, int *fd);

@@ -329,13 +329,15 @@ vks_status vks_image_bind(vks_surface_image *image)
     return status ? status : vks_image_record_ownership(image);
 }
 
-vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, vks_surface_image **out)
+vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, bool has_tight_rows,
+                            vks_surface_image **out)
 {
     vks_surface_image *image = vks_image_new(engine, body);
     vks_status status =
         image ? vks_image_check_support(image, opaque_fd, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT) : VKS_NO_MEMORY;
-    if (!status && !(status = vks_image_create_handle(image, opaque_fd)) && !(status = allocate_exportable(image)) &&
-        engine->physical.adapter.is_software)
+    if (!status && !(status = vks_image_create_handle(image, opaque_fd)) && has_tight_rows)
+        status = vks_image_check_tight(image);
+    if (!status && !(status = allocate_exportable(image)) && engine->physical.adapter.is_software)
         status = share_pages(image, -1);
     if (!status && !(status = vks_image_bind(image)))
         status = vks_image_start(image);

@@ -23,8 +23,9 @@ static void free_host(vks_surface_image *image)
     free(image);
 }
 
-static vks_status create_host(const vks_surface_body *body, vks_surface_image **out)
+static vks_status create_host(const vks_surface_body *body, bool has_tight_rows, vks_surface_image **out)
 {
+    uint64_t alignment = has_tight_rows ? 1 : VKS_ROW_ALIGNMENT;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), row = body->width * (uint64_t)vks_format_bytes(body->format);
     if (body->tiling != VKS_LINEAR)
         return vks_fail(VKS_UNSUPPORTED, body->tiling, "the CPU backend has no tiling %u: VKS_LINEAR is 0",
@@ -35,7 +36,7 @@ static vks_status create_host(const vks_surface_body *body, vks_surface_image **
     image->fd = -1;
     image->body = *body;
     image->body.memory_kind = VKS_MEMFD;
-    image->body.stride = (row + VKS_ROW_ALIGNMENT - 1) / VKS_ROW_ALIGNMENT * VKS_ROW_ALIGNMENT;
+    image->body.stride = (row + alignment - 1) / alignment * alignment;
     image->body.memory_size = (image->body.stride * body->height + page - 1) / page * page;
     vks_status status = vks_memfd_create("vkshare:surface", image->body.memory_size, false, &image->fd, &image->pixels);
     if (!status)
@@ -96,6 +97,8 @@ static vks_status check_numbers(const vks_image_info *info)
     if (info->tiling > VKS_LINEAR_IN_DEVICE_MEMORY)
         return vks_fail(VKS_BAD_VALUE, info->tiling, "tiling is %u; allowed is 0 to %d", info->tiling,
                         VKS_LINEAR_IN_DEVICE_MEMORY);
+    if (info->has_tight_rows && info->tiling == VKS_OPTIMAL)
+        return vks_fail(VKS_BAD_VALUE, info->tiling, "has_tight_rows is set, and VKS_OPTIMAL has no rows in order");
     return info->usage & ~usages
                ? vks_fail(VKS_BAD_VALUE, info->usage, "usage is 0x%x; allowed are bits of 0x%x", info->usage, usages)
                : VKS_OK;
@@ -136,7 +139,8 @@ static vks_status create(vks_device *device, const vks_image_info *info, vks_sur
                              .format = info->format,
                              .tiling = (uint8_t)info->tiling,
                              .usage = (uint8_t)(info->usage ? info->usage : usual)};
-    if ((status = engine ? vks_image_create(engine, &body, &image) : create_host(&body, &image)))
+    if ((status = engine ? vks_image_create(engine, &body, info->has_tight_rows, &image)
+                         : create_host(&body, info->has_tight_rows, &image)))
         return status;
     vks_surface_info surface_info = info_of(image);
     surface_info.discard_unowned = info->discard_unowned;

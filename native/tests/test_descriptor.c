@@ -278,6 +278,27 @@ static void a_surface_of_the_library_crosses_with_its_pixels(void)
     CHECK(count_fds() <= before + 3, "%d fds are left, of which the core keeps 3 at most", count_fds() - before);
 }
 
+static void rows_are_tight_on_request(void) /* rules: E7 */
+{
+    vks_device *device;
+    vks_surface *surface;
+    void *pixels;
+    size_t stride;
+    uint32_t alignment = 0;
+    CHECK(vks_device_create(&(vks_device_info){.name = "tight"}, &device) == VKS_OK, "a device");
+    CHECK(vks_row_alignment(device, &alignment) == VKS_OK && alignment == VKS_ROW_ALIGNMENT, "%u", alignment);
+    for (int is_tight = 0; is_tight < 2; is_tight++) {
+        vks_image_info info = {.width = 5, .height = 3, .format = 3, .has_tight_rows = is_tight};
+        CHECK(vks_surface_create_image(device, &info, &surface) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_pixels(surface, &pixels, &stride) == VKS_OK, "the pixels");
+        CHECK(stride == (is_tight ? 20 : VKS_ROW_ALIGNMENT), "rows are %zu bytes apart", stride);
+        vks_surface_close(surface);
+        vks_surface_unref(surface);
+    }
+    vks_device_shutdown(device);
+    vks_device_unref(device);
+}
+
 static void what_the_cpu_backend_lacks_is_refused(void)
 {
     vks_device *device;
@@ -286,7 +307,8 @@ static void what_the_cpu_backend_lacks_is_refused(void)
                               {.width = 1, .height = VKS_LARGEST_SIDE + 1, .format = 3},
                               {.width = 1, .height = 1, .format = 99},
                               {.width = 1, .height = 1, .format = 3, .tiling = 9},
-                              {.width = 1, .height = 1, .format = 3, .usage = 32}};
+                              {.width = 1, .height = 1, .format = 3, .usage = 32},
+                              {.width = 1, .height = 1, .format = 3, .tiling = VKS_OPTIMAL, .has_tight_rows = true}};
     CHECK(vks_device_create(&(vks_device_info){.name = "refuses"}, &device) == VKS_OK, "a device");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK(vks_surface_create_image(device, &wrong[i], &surface) == VKS_BAD_VALUE, "case %zu", i);
@@ -300,6 +322,7 @@ static void what_the_cpu_backend_lacks_is_refused(void)
 int main(void)
 {
     RUN(a_surface_of_the_library_crosses_with_its_pixels);
+    RUN(rows_are_tight_on_request);
     RUN(what_the_cpu_backend_lacks_is_refused);
     RUN(a_descriptor_crosses_and_opens_on_the_same_pixels);
     RUN(an_invalid_descriptor_is_refused_and_leaves_no_fd);

@@ -8,9 +8,12 @@ makes staging buffers. It knows nothing of ownership, fences or order: that is t
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from vkshare._native import Recording
@@ -28,6 +31,7 @@ class Capabilities:
     surface_memory: frozenset[str]  # "opaque_fd", "memfd", "host_pointer" (the last: may be opened, from a CPU surface)
     export_timelines: bool  # timeline semaphores cross processes natively; else fences are bridged
     host_visible: bool  # linear surfaces can be mapped: View.array
+    row_alignment: int  # bytes: rows of a linear surface whose length is a multiple have no padding; 0: unknown
     max_dimension: int
     max_timeline_difference: int  # 0: unknown
     subpixel_bits: int
@@ -102,6 +106,18 @@ class Image(Protocol):
         """Frees everything now: the caller has seen to it that nothing runs on it. Idempotent."""
 
 
+def tight_rows_refused(spec: ImageSpec, stride: int, row_alignment: int, where: str) -> UnsupportedError:
+    """Return the error for rows of `stride` bytes where rows without padding are wanted."""
+    pixel = spec.format.bytes_per_pixel
+    step = row_alignment // math.gcd(row_alignment, pixel)
+    widths = f"widths that are multiples of {step} need no padding, such as {-(-spec.width // step) * step}" if step else ""
+    return UnsupportedError(
+        f'a {spec.width}x{spec.height} {spec.format.name} surface with stride="tight"',
+        f"a row is {spec.width * pixel} bytes, and on {where} rows are {stride} bytes apart",
+        widths,
+    )
+
+
 class Stage(Protocol):
     """Host memory of tightly packed rows and the command buffer that copies it to or from one image."""
 
@@ -133,7 +149,8 @@ class Backend(Protocol):
     def engine_handles(self) -> dict[str, Any]:
         """The fields of core.vulkan_handles.Handles, without the lock. UnsupportedError on the CPU backend."""
 
-    def create_image(self, spec: ImageSpec) -> Image: ...
+    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> Image:
+        """Makes an image of zeros. `is_tight`: its rows have no padding, or it is an UnsupportedError."""
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> Image:
         """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""

@@ -15,10 +15,10 @@ ROW_ALIGNMENT: int = lib.VKS_ROW_ALIGNMENT  # bytes: a cache line, and what the 
 _NO_DUPLICATE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
-def layout(spec: ImageSpec) -> tuple[int, int]:
+def layout(spec: ImageSpec, row_alignment: int = ROW_ALIGNMENT) -> tuple[int, int]:
     """(stride, size) in bytes of a linear image in memory of the CPU backend: padded rows, whole pages."""
     row = spec.width * spec.format.bytes_per_pixel
-    stride = -(-row // ROW_ALIGNMENT) * ROW_ALIGNMENT
+    stride = -(-row // row_alignment) * row_alignment
     return stride, -(-stride * spec.height // mmap.PAGESIZE) * mmap.PAGESIZE
 
 

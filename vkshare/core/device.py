@@ -242,6 +242,7 @@ class Device(DeviceLifetime):
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
         memory: str = "auto",
+        stride: str = "aligned",
         unowned: str = "raise",
     ) -> Surface:
         """Makes an image that can be exported: all zeros, not owned, key 0.
@@ -261,6 +262,9 @@ class Device(DeviceLifetime):
             Of a linear image: ``"host"`` (the CPU maps it: View.array; a GPU of its own reaches it over the bus), or
             ``"device"`` (the GPU's own memory, as CUDA's tensors have it: fast there, and not mapped). ``"auto"`` is
             host memory. Optimal images are in device memory.
+        stride
+            ``"aligned"``: rows are padded as the adapter wants it (``capabilities.row_alignment``); or ``"tight"``:
+            linear, and with no byte between rows (rule E7).
         unowned
             The effect of use without ownership: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish,
             reads give zeros (rule K21).
@@ -275,7 +279,7 @@ class Device(DeviceLifetime):
         ValueError, TypeError
             An argument is not as above.
         UnsupportedError
-            The adapter cannot make such an image.
+            The adapter cannot make such an image. Where it pads rows, the text names the widths that need none.
 
         Examples
         --------
@@ -297,12 +301,19 @@ class Device(DeviceLifetime):
         arguments.choice("memory", memory, ("auto", "host", "device"))
         if memory == "host" and tiling == "optimal":
             raise ValueError("memory is 'host' and tiling 'optimal'; host memory is for linear images")
+        arguments.choice("stride", stride, ("aligned", "tight"))
+        if stride == "tight" and tiling == "optimal":
+            raise ValueError("stride is 'tight' and tiling 'optimal'; rows in order are for linear images")
         if memory == "device" and self.backend == "cpu":
             raise UnsupportedError("memory='device'", "the CPU backend has the CPU's memory", "leave it out")
         with self._active_call():
             self._check()
-            order = "linear" if memory == "host" else tiling
-            image = surface_factory.create_image(self, wanted, order, words, memory == "device")
+            is_tight = stride == "tight"
+            order = "linear" if memory == "host" or is_tight else tiling
+            in_device_memory = memory == "device"
+            image = surface_factory.create_image(
+                self, wanted, order, words, in_device_memory=in_device_memory, is_tight=is_tight
+            )
             return surface_factory.adopt_image(self, image, discard=unowned == "discard")
 
     def open_surface(self, surface: SurfaceDescriptor | Surface, *, unowned: str = "raise") -> Surface:

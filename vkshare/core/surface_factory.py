@@ -23,7 +23,13 @@ _log = logging.getLogger("vkshare.device")
 
 
 def create_image(
-    device: Device, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str], in_device_memory: bool = False
+    device: Device,
+    wanted: tuple[int, int, Format],
+    tiling: str,
+    usage: frozenset[str],
+    *,
+    in_device_memory: bool = False,
+    is_tight: bool = False,
 ) -> Image:
     """Make an image; tiling "auto" is linear where the CPU can use it and the driver can make it."""
     can = device.capabilities
@@ -38,7 +44,8 @@ def create_image(
         with contextlib.suppress(UnsupportedError):
             return device._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory))
         tiling = "optimal"
-    return device._backend.create_image(ImageSpec(*wanted, tiling, usage, in_device_memory and tiling == "linear"))
+    spec = ImageSpec(*wanted, tiling, usage, in_device_memory and tiling == "linear")
+    return device._backend.create_image(spec, is_tight=is_tight)
 
 
 def open_surface(device: Device, descriptor: SurfaceDescriptor, *, discard: bool) -> Surface:

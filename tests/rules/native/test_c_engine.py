@@ -51,6 +51,29 @@ def to_python(library: Library, surface: Any, pair: tuple[socket.socket, socket.
     return vks.SurfaceDescriptor.recv(pair[1], 10)
 
 
+@pytest.mark.rule("C4", "E7")
+def test_c_and_python_agree_on_the_padding_of_rows(
+    device: vks.Device, library: Library, here: Any, create: Create
+) -> None:
+    alignment = library.ffi.new("uint32_t *")
+    assert library.row_alignment(here, alignment) == "OK"
+    assert alignment[0] == device.capabilities.row_alignment
+    stride = library.ffi.new("size_t *")
+    tight = create(alignment[0] // 4, 5, has_tight_rows=True)
+    assert library.surface_pixels(tight, library.ffi.new("void **"), stride) == "OK"
+    assert stride[0] == alignment[0]
+    info = image_info(library, width=17, has_tight_rows=True)
+    status = library.surface_create_image(here, info, out := library.ffi.new("vks_surface **"))
+    if device.backend == "cpu":
+        assert status == "OK"
+        library.surface_close(out[0])
+        library.surface_unref(out[0])
+        return
+    assert status == "UNSUPPORTED"
+    assert "a row is 68 bytes" in library.error
+    assert f"widths that are multiples of {alignment[0] // 4} need no padding" in library.error
+
+
 # ---- surfaces of C, opened by Python --------------------------------------------------------------------------------
 
 

@@ -22,12 +22,12 @@ class CpuBackend:
     def engine_handles(self) -> dict[str, Any]:
         raise UnsupportedError("Device.handles", "the CPU backend has no Vulkan handles", 'open(backend="vulkan")')
 
-    def create_image(self, spec: ImageSpec) -> _memory.CpuImage:
+    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> _memory.CpuImage:
         if spec.tiling != "linear":
             raise UnsupportedError(
                 f"tiling={spec.tiling!r} on the CPU backend", "its rows lie in order", 'use tiling="linear" or "auto"'
             )
-        return _memory.create(spec)
+        return _memory.create(spec, is_tight=is_tight)
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> _memory.CpuImage:
         return _memory.open_memory(spec, memory)

@@ -44,8 +44,8 @@ class CpuImage:
             os.close(self._fd)
 
 
-def create(spec: ImageSpec) -> CpuImage:
-    """A new image, all zeros.
+def create(spec: ImageSpec, *, is_tight: bool = False) -> CpuImage:
+    """A new image, all zeros; `is_tight`: rows without padding.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def create(spec: ImageSpec) -> CpuImage:
     UnsupportedError
         This process may not call memfd_create().
     """
-    stride, size = host_memory.layout(spec)
+    stride, size = host_memory.layout(spec, 1 if is_tight else host_memory.ROW_ALIGNMENT)
     fd = shared_memory.memfd_create("vkshare:surface", size)
     with on_error(lambda: os.close(fd)):
         mapping = host_memory.map_pages(fd, size)

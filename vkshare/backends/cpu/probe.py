@@ -8,6 +8,7 @@ import platform
 import uuid
 
 from vkshare import formats
+from vkshare.backends import host_memory
 from vkshare.backends.base import Adapter, Capabilities, ImageSpec, temporary
 from vkshare.backends.cpu import memory
 from vkshare.errors import UnsupportedError, VkshareError
@@ -28,6 +29,7 @@ def adapter() -> Adapter:
         surface_memory=frozenset() if why else frozenset({"memfd"}),
         export_timelines=False,
         host_visible=not why,
+        row_alignment=0 if why else host_memory.ROW_ALIGNMENT,
         max_dimension=_MAX_DIMENSION,
         max_timeline_difference=0,
         subpixel_bits=_SUBPIXEL_BITS,

@@ -76,10 +76,10 @@ class VulkanBackend:
             "get_instance_proc_addr": address(context.physical.vk.pointer("vkGetInstanceProcAddr")),
         }
 
-    def create_image(self, spec: ImageSpec) -> VulkanImage:
+    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> VulkanImage:
         """A new image of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
         self.context.check_open()
-        return create_image(self.context, spec)
+        return create_image(self.context, spec, self.adapter.capabilities.row_alignment if is_tight else None)
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
         """Another party's image; takes over ``memory.fd`` whatever happens. See imports.py."""

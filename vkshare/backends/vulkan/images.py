@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import ImageSpec, MemoryHandle, tight_rows_refused
 from vkshare.backends.vulkan import barriers, drawables, sealed, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
 from vkshare.backends.vulkan.context import Context
@@ -317,8 +317,10 @@ def _check_memfd() -> None:
     os.close(shared_memory.memfd_create("vkshare:trial", 1))
 
 
-def create_image(context: Context, spec: ImageSpec) -> VulkanImage:
+def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None) -> VulkanImage:
     """A new image of zeros in exportable memory of its own, owned by VK_QUEUE_FAMILY_EXTERNAL.
+
+    `tight_at` is the driver's row alignment where rows without padding are wanted.
 
     Raises
     ------
@@ -330,6 +332,8 @@ def create_image(context: Context, spec: ImageSpec) -> VulkanImage:
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
     with on_error(image.destroy):
+        if tight_at is not None and image.stride != spec.width * spec.format.bytes_per_pixel:
+            raise tight_rows_refused(spec, image.stride, tight_at, context.physical.name)
         image.allocate_shared()
         if context.physical.is_software:
             image.share_pages()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 from vkshare.backends import host_memory
@@ -56,6 +56,7 @@ def probe(physical: PhysicalDevice) -> Capabilities:
         if holds("host_pointer", partial(_host_memory_opens, ours)):
             memory.add("host_pointer")
         export_timelines = holds("export_timelines", partial(timelines.crosses, ours, theirs))
+        row_alignment = _row_alignment(ours)
     if "linear" not in tilings:
         reasons["host_visible"] = "there are no linear surfaces"
     formats, refused = support.formats(physical, [_spec(name, t) for name in FORMATS for t in tilings])
@@ -64,6 +65,7 @@ def probe(physical: PhysicalDevice) -> Capabilities:
         surface_memory=frozenset(memory),
         export_timelines=export_timelines,
         host_visible=host_visible,
+        row_alignment=row_alignment,
         max_dimension=physical.max_dimension,
         max_timeline_difference=physical.max_timeline_difference,
         subpixel_bits=physical.subpixel_bits,
@@ -84,6 +86,28 @@ def _context(physical: PhysicalDevice) -> closing[Context]:
 
 def _spec(format_name: str, tiling: str) -> ImageSpec:
     return ImageSpec(_SIZE, _SIZE, get(format_name), tiling, DEFAULT_USAGE)
+
+
+def _row_alignment(context: Context) -> int:
+    """The least power of two such that rows of a multiple of as many bytes have no padding, in every format."""
+    for alignment in (1 << bit for bit in range(4, 13)):  # from the largest pixel to a page
+        rows = [(name, alignment * n) for name in FORMATS for n in (1, 3)]
+        answers = {_is_tight(context, name, nbytes) for name, nbytes in rows}
+        if answers <= {True, None}:
+            return alignment if True in answers else 0
+    return 0
+
+
+def _is_tight(context: Context, name: str, nbytes: int) -> bool | None:
+    """Whether linear images with rows of so many bytes have no padding; None: there are no such images."""
+    handle_type, exportable = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT
+    width = nbytes // get(name).bytes_per_pixel
+    for usage in (DEFAULT_USAGE, frozenset({"copy"})):
+        with suppress(UnsupportedError, ValueError):
+            spec = ImageSpec(width, 2, get(name), "linear", usage)
+            with temporary(VulkanImage(context, spec, handle_type, exportable)) as image:
+                return image.stride == nbytes
+    return None
 
 
 def _image_crosses(ours: Context, theirs: Context, tiling: str) -> bool:
