@@ -67,6 +67,11 @@ typedef enum vks_format {
     VKS_FORMAT_R32_FLOAT,
     VKS_FORMAT_RGBA16_FLOAT,
     VKS_FORMAT_RGBA32_FLOAT,
+    VKS_FORMAT_R16_FLOAT,
+    VKS_FORMAT_RG16_FLOAT,
+    VKS_FORMAT_R16_UNORM,
+    VKS_FORMAT_RG16_UNORM,
+    VKS_FORMAT_RGBA16_UNORM,
 } vks_format;
 
 typedef enum vks_status {

@@ -115,9 +115,9 @@ enum {
     VKS_PIPELINE_TEXTURED,  /* triangles */
     VKS_PIPELINE_COMPOSITE, /* + 1: decodes the source; + 2: its colours are straight */
     VKS_PIPELINE_BLIT = VKS_PIPELINE_COMPOSITE +
-        4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target is float16 */
+        4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target has 16-bit floats */
     VKS_PIPELINES = VKS_PIPELINE_BLIT + 16,
-    VKS_PIPELINE_FORMATS = 10u, /* vks_format is below */
+    VKS_PIPELINE_FORMATS = 15u, /* vks_format is below */
     VKS_PUSH_SIZE = 64u         /* bytes of push constants that the pipeline layout needs */
 };
 

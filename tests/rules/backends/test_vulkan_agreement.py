@@ -95,7 +95,7 @@ def values(pixels: np.ndarray, format_name: str) -> np.ndarray:
         packed = pixels[..., 0]
         parts = [(packed >> shift & mask) / mask for shift, mask in ((0, 1023), (10, 1023), (20, 1023), (30, 3))]
         return np.stack(parts, -1)
-    return pixels / 255 if pixels.dtype == np.uint8 else pixels.astype(np.float64)
+    return pixels.astype(np.float64) if pixels.dtype.kind == "f" else pixels / np.iinfo(pixels.dtype).max
 
 
 # One part of 255, and what rounding to two bits of alpha makes of it.

@@ -24,7 +24,12 @@ _SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
 
 # CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; rgb10a2unorm has
 # no such channels.
-_CHANNELS = {"uint8": "CU_AD_FORMAT_UNSIGNED_INT8", "float16": "CU_AD_FORMAT_HALF", "float32": "CU_AD_FORMAT_FLOAT"}
+_CHANNELS = {
+    "uint8": "CU_AD_FORMAT_UNSIGNED_INT8",
+    "uint16": "CU_AD_FORMAT_UNSIGNED_INT16",
+    "float16": "CU_AD_FORMAT_HALF",
+    "float32": "CU_AD_FORMAT_FLOAT",
+}
 _buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
 _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 
