@@ -46,6 +46,11 @@ class Format:
         return self.name.endswith("-srgb")
 
     @property
+    def is_integer(self) -> bool:
+        """Whether channels hold whole numbers: commands clear, fill and copy these, and no other command takes them."""
+        return self.name.endswith("uint")
+
+    @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
         """`dtype` as NumPy's object. Imports NumPy."""
         import numpy as np
@@ -74,6 +79,7 @@ FORMATS: dict[str, Format] = {
         Format("r16unorm", 12, 2, 1, "uint16", 70),  # VK_FORMAT_R16_UNORM
         Format("rg16unorm", 13, 4, 2, "uint16", 77),  # VK_FORMAT_R16G16_UNORM
         Format("rgba16unorm", 14, 8, 4, "uint16", 91),  # VK_FORMAT_R16G16B16A16_UNORM
+        Format("r32uint", 15, 4, 1, "uint32", 98),  # VK_FORMAT_R32_UINT
     )
 }
 _BY_CODE = {f.code: f for f in FORMATS.values()}

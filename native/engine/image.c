@@ -36,7 +36,8 @@ VkFormat vks_vulkan_format(uint32_t format)
                                        VK_FORMAT_R16G16_SFLOAT,
                                        VK_FORMAT_R16_UNORM,
                                        VK_FORMAT_R16G16_UNORM,
-                                       VK_FORMAT_R16G16B16A16_UNORM};
+                                       VK_FORMAT_R16G16B16A16_UNORM,
+                                       VK_FORMAT_R32_UINT};
     return format < sizeof formats / sizeof *formats ? formats[format] : VK_FORMAT_UNDEFINED;
 }
 

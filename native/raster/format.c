@@ -24,6 +24,7 @@ static const struct {
     [VKS_FORMAT_R16_UNORM] = {"r16unorm", 2, false},
     [VKS_FORMAT_RG16_UNORM] = {"rg16unorm", 4, false},
     [VKS_FORMAT_RGBA16_UNORM] = {"rgba16unorm", 8, false},
+    [VKS_FORMAT_R32_UINT] = {"r32uint", 4, false},
 };
 
 static bool is_known(uint32_t format) { return format > 0 && format < sizeof formats / sizeof *formats; }
@@ -33,6 +34,8 @@ size_t vks_format_bytes(uint32_t format) { return is_known(format) ? formats[for
 const char *vks_format_name(uint32_t format) { return is_known(format) ? formats[format].name : "unknown"; }
 
 bool vks_format_is_float(uint32_t format) { return is_known(format) && formats[format].is_float; }
+
+bool vks_format_is_integer(uint32_t format) { return format == VKS_FORMAT_R32_UINT; }
 
 bool vks_format_is_8888(uint32_t format)
 {
@@ -112,6 +115,7 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
         load_rgb10a2(p, out, n);
         break;
     case VKS_FORMAT_R32_FLOAT:
+    case VKS_FORMAT_R32_UINT:
         for (size_t i = 0; i < n; i++) {
             float red;
             memcpy(&red, p + 4 * i, sizeof red);
@@ -244,6 +248,7 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
         store_rgb10a2(in, p, n);
         break;
     case VKS_FORMAT_R32_FLOAT:
+    case VKS_FORMAT_R32_UINT:
         for (size_t i = 0; i < n; i++)
             memcpy(p + 4 * i, in[i], sizeof(float));
         break;

@@ -323,7 +323,8 @@ static void draw_screen(writer *w, const vks_command *c, int32_t x, int32_t y, i
 /* ---- the commands ---- */
 
 /* The colour that the format can hold nearest to `colour`: drivers clear to the very bytes that the
- * rasteriser writes. A driver's own conversion may round the other way at a tie. */
+ * rasteriser writes. A driver's own conversion may round the other way at a tie. The bits of an
+ * integer are those of VkClearColorValue.uint32, because it is a union. */
 static void storable(const float colour[4], uint32_t format, float out[4])
 {
     uint8_t pixel[16];

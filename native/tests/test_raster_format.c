@@ -177,9 +177,24 @@ static void rows_of_halves_convert_as_single_ones_do(void)
     vks_cpu_limit_isa(VKS_ISA_AVX512);
 }
 
+/* rules: E6 */
+static void the_bits_of_an_integer_are_stored_and_loaded_as_they_are(void)
+{
+    const uint32_t codes[] = {0, 1, 16777217, 0x7f800001u, 0x80000001u, 0xffc00000u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        uint32_t stored = 0, loaded = 0;
+        float rgba[4] = {0}, back[4];
+        memcpy(rgba, &codes[i], sizeof codes[i]);
+        vks_pack_colour(VKS_FORMAT_R32_UINT, rgba, &stored);
+        vks_unpack_colour(VKS_FORMAT_R32_UINT, &stored, back);
+        memcpy(&loaded, back, sizeof loaded);
+        CHECK(stored == codes[i] && loaded == codes[i], "%u was stored as %u, loaded as %u", codes[i], stored, loaded);
+    }
+}
+
 static void unknown_formats_are_refused(void)
 {
-    const uint32_t unknown[] = {0, 15, 255, UINT32_MAX};
+    const uint32_t unknown[] = {0, 16, 255, UINT32_MAX};
     uint8_t pixel[16];
     float rgba[4] = {0};
     for (size_t i = 0; i < 4; i++) {
@@ -200,6 +215,7 @@ int main(void)
         TEST(every_half_survives_a_round_trip),
         TEST(floats_round_to_the_nearest_half_and_ties_to_even),
         TEST(rows_of_halves_convert_as_single_ones_do),
+        TEST(the_bits_of_an_integer_are_stored_and_loaded_as_they_are),
         TEST(unknown_formats_are_refused),
     };
     return run_tests(tests, sizeof tests / sizeof tests[0]);

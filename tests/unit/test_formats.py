@@ -26,6 +26,7 @@ EXPECTED = {
     "r16unorm": (12, 2, 70),
     "rg16unorm": (13, 4, 77),
     "rgba16unorm": (14, 8, 91),
+    "r32uint": (15, 4, 98),
 }
 
 
@@ -42,6 +43,7 @@ def test_channels_and_dtype_fill_the_pixel(name: str) -> None:
     assert formats.get(f) is f
     assert str(f) == name
     assert f.is_srgb == (name == "rgba8unorm-srgb")
+    assert f.is_integer == (name == "r32uint")
 
 
 def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None:
@@ -49,7 +51,7 @@ def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None
         formats.get("rgba9")
     with pytest.raises(TypeError, match="format must be a string, not int"):
         formats.get(3)  # type: ignore[arg-type]
-    for code in (0, 15, -1):
+    for code in (0, 16, -1):
         with pytest.raises(ValueError, match=f"format code is {code}"):
             formats.from_code(code)
 
