@@ -67,6 +67,12 @@ typedef enum vks_format {
     VKS_FORMAT_R32_FLOAT,
     VKS_FORMAT_RGBA16_FLOAT,
     VKS_FORMAT_RGBA32_FLOAT,
+    VKS_FORMAT_R16_FLOAT,
+    VKS_FORMAT_RG16_FLOAT,
+    VKS_FORMAT_R16_UNORM,
+    VKS_FORMAT_RG16_UNORM,
+    VKS_FORMAT_RGBA16_UNORM,
+    VKS_FORMAT_R32_UINT, /* whole numbers, which are cleared, filled and copied alone */
 } vks_format;
 
 typedef enum vks_status {

@@ -120,7 +120,8 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb,
  * 5 bgra8unorm, 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float,
- * 9 rgba32float. */
+ * 9 rgba32float, 10 r16float, 11 rg16float, 12 r16unorm, 13 rg16unorm, 14 rgba16unorm,
+ * 15 r32uint. */
 /* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and
  * HOST_CACHED, else of the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first
  * that is DEVICE_LOCAL. */

@@ -46,6 +46,11 @@ class Format:
         return self.name.endswith("-srgb")
 
     @property
+    def is_integer(self) -> bool:
+        """Whether channels hold whole numbers: commands clear, fill and copy these, and no other command takes them."""
+        return self.name.endswith("uint")
+
+    @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
         """`dtype` as NumPy's object. Imports NumPy."""
         import numpy as np
@@ -69,6 +74,12 @@ FORMATS: dict[str, Format] = {
         Format("r32float", 7, 4, 1, "float32", 100),  # VK_FORMAT_R32_SFLOAT
         Format("rgba16float", 8, 8, 4, "float16", 97),  # VK_FORMAT_R16G16B16A16_SFLOAT
         Format("rgba32float", 9, 16, 4, "float32", 109),  # VK_FORMAT_R32G32B32A32_SFLOAT
+        Format("r16float", 10, 2, 1, "float16", 76),  # VK_FORMAT_R16_SFLOAT
+        Format("rg16float", 11, 4, 2, "float16", 83),  # VK_FORMAT_R16G16_SFLOAT
+        Format("r16unorm", 12, 2, 1, "uint16", 70),  # VK_FORMAT_R16_UNORM
+        Format("rg16unorm", 13, 4, 2, "uint16", 77),  # VK_FORMAT_R16G16_UNORM
+        Format("rgba16unorm", 14, 8, 4, "uint16", 91),  # VK_FORMAT_R16G16B16A16_UNORM
+        Format("r32uint", 15, 4, 1, "uint32", 98),  # VK_FORMAT_R32_UINT
     )
 }
 _BY_CODE = {f.code: f for f in FORMATS.values()}

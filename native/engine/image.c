@@ -31,7 +31,13 @@ VkFormat vks_vulkan_format(uint32_t format)
                                        VK_FORMAT_A2B10G10R10_UNORM_PACK32,
                                        VK_FORMAT_R32_SFLOAT,
                                        VK_FORMAT_R16G16B16A16_SFLOAT,
-                                       VK_FORMAT_R32G32B32A32_SFLOAT};
+                                       VK_FORMAT_R32G32B32A32_SFLOAT,
+                                       VK_FORMAT_R16_SFLOAT,
+                                       VK_FORMAT_R16G16_SFLOAT,
+                                       VK_FORMAT_R16_UNORM,
+                                       VK_FORMAT_R16G16_UNORM,
+                                       VK_FORMAT_R16G16B16A16_UNORM,
+                                       VK_FORMAT_R32_UINT};
     return format < sizeof formats / sizeof *formats ? formats[format] : VK_FORMAT_UNDEFINED;
 }
 

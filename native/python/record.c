@@ -1,5 +1,7 @@
 /* Recording: a CommandList that records. A table describes each command: how its arguments are read,
  * and the function of the core that appends it. */
+#include <stdio.h>
+
 #include "vkpy_record.h"
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -102,7 +104,8 @@ typedef struct call {
     operand target, source; /* the source: of a draw, the texture */
     vks_rect from, to;      /* `to`: of a fill, the rectangle */
     int32_t at[2];
-    float colour[4], opacity;
+    double colour[4];
+    float opacity;
     bool is_linear, is_premultiplied, has_rows;
     vkpy_rows rows;
 } call;
@@ -163,8 +166,13 @@ static bool read_all(vkpy_recording *self, const command *command, PyObject *con
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
-static PyObject *refused(vks_status status)
+static PyObject *refused(vks_status status, const command *command)
 {
+    if (status == VKS_UNSUPPORTED) {
+        char what[64];
+        snprintf(what, sizeof what, "CommandList.%s()", command->name + 1); /* without the underscore */
+        return vkpy_raise(status, what);
+    }
     if (status != VKS_BAD_VALUE)
         return vkpy_raise(status, "CommandList");
     PyErr_SetString(PyExc_ValueError, vks_last_error()->text);
@@ -190,7 +198,7 @@ static inline PyObject *append(vkpy_recording *self, const command *command, con
 {
     vks_status status = command->append(self->core, given);
     if (VKPY_UNLIKELY(status != VKS_OK))
-        return refused(status);
+        return refused(status, command);
     if (VKPY_UNLIKELY(!keep_used(self, given))) {
         drop(self); /* without memory for its surfaces it cannot be used */
         return NULL;

@@ -23,15 +23,29 @@ PyObject *vkpy_item_of(PyObject *object, Py_ssize_t count, Py_ssize_t i)
     return PyList_CheckExact(object) && PyList_Size(object) == count ? PyList_GetItem(object, i) : NULL;
 }
 
-bool vkpy_quick_floats(PyObject *object, Py_ssize_t count, void *out)
+/* A number that is finite as a float, in the precision of Python's. */
+static bool quick_number(PyObject *item, double *out)
 {
     static const double largest = 3.4028234663852886e38; /* of vkshare.util.arguments */
+    return vkpy_quick_double(item, out) && fabs(*out) <= largest;
+}
+
+bool vkpy_quick_floats(PyObject *object, Py_ssize_t count, void *out)
+{
     for (Py_ssize_t i = 0; i < count; ++i) {
         double value;
-        if (!vkpy_quick_double(vkpy_item_of(object, count, i), &value) || !(fabs(value) <= largest))
+        if (!quick_number(vkpy_item_of(object, count, i), &value))
             return false;
         ((float *)out)[i] = (float)value;
     }
+    return true;
+}
+
+static bool quick_doubles(PyObject *object, Py_ssize_t count, void *out)
+{
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!quick_number(vkpy_item_of(object, count, i), (double *)out + i))
+            return false;
     return true;
 }
 
@@ -50,11 +64,10 @@ static bool quick_integers(PyObject *object, Py_ssize_t count, void *out)
     return true;
 }
 
-bool vkpy_read_colour(PyObject *object, float out[4])
+bool vkpy_read_colour(PyObject *object, double out[4])
 {
     static vkpy_function colour = {"vkshare.util.arguments", "colour", NULL};
-    return VKPY_LIKELY(vkpy_quick_floats(object, 4, out)) ||
-           convert(&colour, "colour", object, vkpy_quick_floats, 4, out);
+    return VKPY_LIKELY(quick_doubles(object, 4, out)) || convert(&colour, "colour", object, quick_doubles, 4, out);
 }
 
 bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2])

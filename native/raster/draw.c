@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "raster/format.h"
 #include "raster/image.h"
 #include "raster/shade.h"
 
@@ -194,6 +195,9 @@ static int check_images(const struct vks_image *target, const struct vks_image *
     int status = vks_image_check(target);
     if (status == VKS_RASTER_OK && texture != NULL)
         status = vks_image_check(texture);
+    if (status == VKS_RASTER_OK &&
+        (vks_format_is_integer(target->format) || (texture != NULL && vks_format_is_integer(texture->format))))
+        status = VKS_RASTER_BAD_FORMAT;
     if (status == VKS_RASTER_OK && texture != NULL && vks_images_overlap(texture, target))
         status = VKS_RASTER_OVERLAP;
     return status;

@@ -5,40 +5,37 @@
 #include "raster/srgb.h"
 #include "raster/vec4.h"
 
-size_t vks_format_bytes(uint32_t format)
-{
-    switch (format) {
-    case VKS_FORMAT_R8_UNORM:
-        return 1;
-    case VKS_FORMAT_RG8_UNORM:
-        return 2;
-    case VKS_FORMAT_RGBA8_UNORM:
-        return 4;
-    case VKS_FORMAT_RGBA8_UNORM_SRGB:
-        return 4;
-    case VKS_FORMAT_BGRA8_UNORM:
-        return 4;
-    case VKS_FORMAT_RGB10A2_UNORM:
-        return 4;
-    case VKS_FORMAT_R32_FLOAT:
-        return 4;
-    case VKS_FORMAT_RGBA16_FLOAT:
-        return 8;
-    case VKS_FORMAT_RGBA32_FLOAT:
-        return 16;
-    default:
-        return 0;
-    }
-}
+static const struct {
+    const char *name;
+    uint8_t bytes;
+    bool is_float;
+} formats[] = {
+    [VKS_FORMAT_R8_UNORM] = {"r8unorm", 1, false},
+    [VKS_FORMAT_RG8_UNORM] = {"rg8unorm", 2, false},
+    [VKS_FORMAT_RGBA8_UNORM] = {"rgba8unorm", 4, false},
+    [VKS_FORMAT_RGBA8_UNORM_SRGB] = {"rgba8unorm-srgb", 4, false},
+    [VKS_FORMAT_BGRA8_UNORM] = {"bgra8unorm", 4, false},
+    [VKS_FORMAT_RGB10A2_UNORM] = {"rgb10a2unorm", 4, false},
+    [VKS_FORMAT_R32_FLOAT] = {"r32float", 4, true},
+    [VKS_FORMAT_RGBA16_FLOAT] = {"rgba16float", 8, true},
+    [VKS_FORMAT_RGBA32_FLOAT] = {"rgba32float", 16, true},
+    [VKS_FORMAT_R16_FLOAT] = {"r16float", 2, true},
+    [VKS_FORMAT_RG16_FLOAT] = {"rg16float", 4, true},
+    [VKS_FORMAT_R16_UNORM] = {"r16unorm", 2, false},
+    [VKS_FORMAT_RG16_UNORM] = {"rg16unorm", 4, false},
+    [VKS_FORMAT_RGBA16_UNORM] = {"rgba16unorm", 8, false},
+    [VKS_FORMAT_R32_UINT] = {"r32uint", 4, false},
+};
 
-const char *vks_format_name(uint32_t format)
-{
-    static const char *const names[] = {"r8unorm",      "rg8unorm", "rgba8unorm",  "rgba8unorm-srgb", "bgra8unorm",
-                                        "rgb10a2unorm", "r32float", "rgba16float", "rgba32float"};
-    return vks_format_bytes(format) ? names[format - 1] : "unknown";
-}
+static bool is_known(uint32_t format) { return format > 0 && format < sizeof formats / sizeof *formats; }
 
-bool vks_format_is_float(uint32_t format) { return format >= VKS_FORMAT_R32_FLOAT; }
+size_t vks_format_bytes(uint32_t format) { return is_known(format) ? formats[format].bytes : 0; }
+
+const char *vks_format_name(uint32_t format) { return is_known(format) ? formats[format].name : "unknown"; }
+
+bool vks_format_is_float(uint32_t format) { return is_known(format) && formats[format].is_float; }
+
+bool vks_format_is_integer(uint32_t format) { return format == VKS_FORMAT_R32_UINT; }
 
 bool vks_format_is_8888(uint32_t format)
 {
@@ -74,6 +71,25 @@ static void load_rgb10a2(const uint8_t *p, vks_rgba *out, size_t n)
     }
 }
 
+// Components that the format lacks are 0, alpha is 1.
+static void load_16(const uint8_t *p, vks_rgba *out, size_t n, size_t components)
+{
+    for (size_t i = 0; i < n; i++, p += 2 * components) {
+        uint16_t code[4] = {0, 0, 0, UINT16_MAX};
+        memcpy(code, p, 2 * components);
+        vks_f4 codes = {(float)code[0], (float)code[1], (float)code[2], (float)code[3]};
+        vks_f4_store(out[i], codes / vks_f4_all(65535.0f));
+    }
+}
+
+static void load_halves(const uint8_t *p, vks_rgba *out, size_t n, size_t components)
+{
+    for (size_t i = 0; i < n; i++, p += 2 * components) {
+        set(out[i], 0, 0, 0, 1);
+        vks_halves_to_floats(p, out[i], components);
+    }
+}
+
 void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t n)
 {
     const uint8_t *p = pixels;
@@ -99,6 +115,7 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
         load_rgb10a2(p, out, n);
         break;
     case VKS_FORMAT_R32_FLOAT:
+    case VKS_FORMAT_R32_UINT:
         for (size_t i = 0; i < n; i++) {
             float red;
             memcpy(&red, p + 4 * i, sizeof red);
@@ -110,6 +127,21 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
         break;
     case VKS_FORMAT_RGBA32_FLOAT:
         memcpy(out, p, n * sizeof *out);
+        break;
+    case VKS_FORMAT_R16_FLOAT:
+        load_halves(p, out, n, 1);
+        break;
+    case VKS_FORMAT_RG16_FLOAT:
+        load_halves(p, out, n, 2);
+        break;
+    case VKS_FORMAT_R16_UNORM:
+        load_16(p, out, n, 1);
+        break;
+    case VKS_FORMAT_RG16_UNORM:
+        load_16(p, out, n, 2);
+        break;
+    case VKS_FORMAT_RGBA16_UNORM:
+        load_16(p, out, n, 4);
         break;
     }
 }
@@ -174,6 +206,21 @@ static void store_rgb10a2(const vks_rgba *in, uint8_t *p, size_t n)
     }
 }
 
+static void store_16(const vks_rgba *in, uint8_t *p, size_t n, size_t components)
+{
+    for (size_t i = 0; i < n; i++, p += 2 * components) {
+        vks_u4 codes = vks_f4_to_unorm(vks_f4_load(in[i]), vks_f4_all(65535.0f));
+        uint16_t code[4] = {(uint16_t)codes[0], (uint16_t)codes[1], (uint16_t)codes[2], (uint16_t)codes[3]};
+        memcpy(p, code, 2 * components);
+    }
+}
+
+static void store_halves(const vks_rgba *in, uint8_t *p, size_t n, size_t components)
+{
+    for (size_t i = 0; i < n; i++, p += 2 * components)
+        vks_floats_to_halves(in[i], p, components);
+}
+
 void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t n)
 {
     uint8_t *p = pixels;
@@ -201,6 +248,7 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
         store_rgb10a2(in, p, n);
         break;
     case VKS_FORMAT_R32_FLOAT:
+    case VKS_FORMAT_R32_UINT:
         for (size_t i = 0; i < n; i++)
             memcpy(p + 4 * i, in[i], sizeof(float));
         break;
@@ -209,6 +257,21 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
         break;
     case VKS_FORMAT_RGBA32_FLOAT:
         memcpy(p, in, n * sizeof *in);
+        break;
+    case VKS_FORMAT_R16_FLOAT:
+        store_halves(in, p, n, 1);
+        break;
+    case VKS_FORMAT_RG16_FLOAT:
+        store_halves(in, p, n, 2);
+        break;
+    case VKS_FORMAT_R16_UNORM:
+        store_16(in, p, n, 1);
+        break;
+    case VKS_FORMAT_RG16_UNORM:
+        store_16(in, p, n, 2);
+        break;
+    case VKS_FORMAT_RGBA16_UNORM:
+        store_16(in, p, n, 4);
         break;
     }
 }

@@ -15,8 +15,8 @@
 
 typedef float vks_rgba[4];
 
-// Formats must be valid here. -srgb decodes on load and encodes on store; components that a format lacks load as 0,
-// alpha as 1.
+// Formats must be valid here. The float of an integer is its bits, which are stored and loaded as they are. -srgb
+// decodes on load and encodes on store; components that a format lacks load as 0, alpha as 1.
 void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t count);
 void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t count);
 
@@ -24,6 +24,9 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
 void vks_blend_pixels(uint32_t format, const vks_rgba *source, void *pixels, size_t count);
 
 bool vks_format_is_float(uint32_t format);
+
+// Whole numbers: fills and copies take them, and everything that computes with colours refuses them.
+bool vks_format_is_integer(uint32_t format);
 
 // 8-bit components that are stored and blended as they are: the formats of the integer kernels.
 bool vks_format_is_8888(uint32_t format);

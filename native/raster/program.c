@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raster/format.h"
 #include "raster/image.h"
 #include "raster/rows.h"
 
@@ -103,6 +104,16 @@ static int check_slots(const struct vks_program *program, uint32_t source, uint3
     return source == target ? VKS_RASTER_OVERLAP : VKS_RASTER_OK;
 }
 
+// check_slots(), and VKS_RASTER_BAD_FORMAT where one has integers: for commands that compute with colours.
+static int check_colours(const struct vks_program *program, uint32_t source, uint32_t target)
+{
+    int status = check_slots(program, source, target);
+    if (status == VKS_RASTER_OK &&
+        (vks_format_is_integer(program->slots[source].format) || vks_format_is_integer(program->slots[target].format)))
+        status = VKS_RASTER_BAD_FORMAT;
+    return status;
+}
+
 static int append(struct vks_program *program, const struct operation *operation)
 {
     if (!grow((void **)&program->operations, program->length, &program->capacity, sizeof *program->operations))
@@ -157,7 +168,7 @@ int vks_program_copy(struct vks_program *program, uint32_t source, int32_t sourc
 int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_blit_rect from, uint32_t target,
                      struct vks_blit_rect to, enum vks_filter filter)
 {
-    int status = check_slots(program, source, target);
+    int status = check_colours(program, source, target);
     if (status != VKS_RASTER_OK)
         return status;
     if (!vks_blit_is_valid(from, to, filter))
@@ -174,7 +185,7 @@ int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_bl
 int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
                           float opacity, enum vks_alpha alpha)
 {
-    int status = check_slots(program, source, target);
+    int status = check_colours(program, source, target);
     if (status != VKS_RASTER_OK)
         return status;
     if (!vks_opacity_is_valid(opacity) || !vks_alpha_is_valid(alpha))
@@ -223,6 +234,9 @@ int vks_program_draw_triangles(struct vks_program *program, uint32_t target, con
         return VKS_RASTER_BAD_SLOT;
     if (texture == target)
         return VKS_RASTER_OVERLAP;
+    if (vks_format_is_integer(program->slots[target].format) ||
+        (textured && vks_format_is_integer(program->slots[texture].format)))
+        return VKS_RASTER_BAD_FORMAT;
     if (!vks_draw_is_valid(layout, count, textured, filter, subpixel_bits))
         return VKS_RASTER_BAD_ARGUMENT;
     count -= count % 3;

@@ -25,7 +25,7 @@ enum vks_filter {
 enum vks_raster_status {
     VKS_RASTER_OK = 0,
     VKS_RASTER_BAD_IMAGE = -1,       // NULL, empty, too large, or rows that do not fit stride or size
-    VKS_RASTER_BAD_FORMAT = -2,      // not a value of enum vks_format
+    VKS_RASTER_BAD_FORMAT = -2,      // not a value of enum vks_format, or integers where colours are needed
     VKS_RASTER_BAD_ARGUMENT = -3,    // a filter, opacity, layout or sub-pixel precision out of range, or NULL
     VKS_RASTER_FORMAT_MISMATCH = -4, // copy between different formats
     VKS_RASTER_OVERLAP = -5,         // source and target share memory
@@ -72,7 +72,8 @@ const char *vks_raster_status_text(int status);
 int vks_image_check(const struct vks_image *image);
 
 // Float colour to the pixel's bytes (at most 16) as Vulkan converts: for UNORM clamped, rounded to nearest even, NaN to
-// 0; sRGB by the Khronos Data Format formula; half floats round to nearest even. `pixel` receives vks_format_bytes().
+// 0; sRGB by the Khronos Data Format formula; half floats round to nearest even; of r32uint red is
+// the bits of the number. `pixel` receives vks_format_bytes().
 int vks_pack_colour(uint32_t format, const float rgba[4], void *pixel);
 
 // The way back. Components that the format lacks are 0, alpha 1. -srgb decodes.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raster/format.h"
 #include "record/recording.h"
 
 #define FEW 16u /* uses that are searched one by one */
@@ -196,17 +197,41 @@ static vks_status check_size(const char *name, vks_rect rect)
                : VKS_OK;
 }
 
-vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const float colour[4])
+/* Vulkan has no filters and no blending for integers, and blits do not convert them
+ * (VUID-vkCmdBlitImage-srcImage-00230). */
+static vks_status check_colours(const char *name, vks_operand operand)
+{
+    uint32_t format = operand.drawable->info.format;
+    return vks_format_is_integer(format)
+               ? vks_fail(VKS_UNSUPPORTED, (int)format,
+                          "%s has format %s, and integers are not scaled, converted, sampled or blended; clear(), "
+                          "fill_rect() and copy() take them",
+                          name, vks_format_name(format))
+               : VKS_OK;
+}
+
+static void set_colour(vks_command *command, vks_operand target, const double colour[4])
+{
+    for (int i = 0; i < 4; i++)
+        command->fill.colour[i] = (float)colour[i];
+    if (!vks_format_is_integer(target.drawable->info.format))
+        return;
+    double red = colour[0] > 0 ? colour[0] : 0; /* NaN too */
+    uint32_t code = red < UINT32_MAX ? (uint32_t)rint(red) : UINT32_MAX;
+    memcpy(&command->fill.colour[0], &code, sizeof code);
+}
+
+vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const double colour[4])
 {
     vks_command command = {.kind = VKS_COMMAND_CLEAR};
-    memcpy(command.fill.colour, colour, sizeof command.fill.colour);
+    set_colour(&command, target, colour);
     return append(recording, command, target, nothing);
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const float colour[4])
+vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const double colour[4])
 {
     vks_status status = check_size("rect", rect);
     if (status)
@@ -218,7 +243,7 @@ vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target,
         return VKS_OK;
     vks_command command = {.kind = VKS_COMMAND_FILL};
     command.fill.rect = (vks_rect){(int32_t)left, (int32_t)top, (int32_t)(right - left), (int32_t)(bottom - top)};
-    memcpy(command.fill.colour, colour, sizeof command.fill.colour);
+    set_colour(&command, target, colour);
     return append(recording, command, target, nothing);
 }
 
@@ -254,6 +279,8 @@ vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_
                               vks_rect to, bool linear)
 {
     vks_status status = check_pair("source", source, target);
+    if (!status && !(status = check_colours("source", source)))
+        status = check_colours("target", target);
     if (!status)
         status = check_inside("source_rect", from.x, from.y, (int64_t)from.x + from.width,
                               (int64_t)from.y + from.height, "source", source);
@@ -272,6 +299,8 @@ vks_status vks_recording_composite(vks_recording *recording, vks_operand source,
                                    int32_t y, float opacity, bool is_straight)
 {
     vks_status status = check_pair("source", source, target);
+    if (!status && !(status = check_colours("source", source)))
+        status = check_colours("target", target);
     if (!status && !(opacity >= 0 && opacity <= 1)) /* NaN too */
         status = vks_fail(VKS_BAD_VALUE, 0, "opacity is %g; allowed is 0 to 1", (double)opacity);
     if (status)
@@ -349,6 +378,10 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
 {
     const layout *as = layout_of(floats, texture.surface != NULL);
     vks_status status = texture.surface ? check_pair("texture", texture, target) : VKS_OK;
+    if (!status && texture.surface)
+        status = check_colours("texture", texture);
+    if (!status)
+        status = check_colours("target", target);
     if (!status && (!as || count % 3))
         status =
             vks_fail(VKS_BAD_VALUE, 0, "vertices has shape (%zu, %u); allowed are rows of %s floats, a multiple of 3",

@@ -81,10 +81,12 @@ size_t vks_recording_length(const vks_recording *recording);
 const vks_use *vks_recording_uses(const vks_recording *recording, size_t *n_uses);
 
 /* Each appends one command, or none if it has no area. VKS_BAD_VALUE: an argument is outside its
- * range, and the text says which; VKS_NO_MEMORY. A refused command leaves the commands as they
+ * range, and the text says which; VKS_UNSUPPORTED: an image has integers (r32uint), which are
+ * cleared, filled and copied alone; VKS_NO_MEMORY. A refused command leaves the commands as they
  * were. */
-vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const float colour[4]);
-vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const float colour[4]);
+/* `colour` becomes floats; of r32uint, red is rounded (ties to even) and clamped to 0..UINT32_MAX. */
+vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const double colour[4]);
+vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const double colour[4]);
 vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
                               int32_t x, int32_t y);
 /* A negative width or height mirrors: (x, y) is then the right or bottom edge. */
@@ -115,9 +117,9 @@ enum {
     VKS_PIPELINE_TEXTURED,  /* triangles */
     VKS_PIPELINE_COMPOSITE, /* + 1: decodes the source; + 2: its colours are straight */
     VKS_PIPELINE_BLIT = VKS_PIPELINE_COMPOSITE +
-        4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target is float16 */
+        4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target has 16-bit floats */
     VKS_PIPELINES = VKS_PIPELINE_BLIT + 16,
-    VKS_PIPELINE_FORMATS = 10u, /* vks_format is below */
+    VKS_PIPELINE_FORMATS = 16u, /* vks_format is below */
     VKS_PUSH_SIZE = 64u         /* bytes of push constants that the pipeline layout needs */
 };
 

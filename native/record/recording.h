@@ -26,9 +26,9 @@ typedef struct vks_command {
     bool linear, is_straight;
     union {
         struct {
-            vks_rect rect; /* inside the target */
-            float colour[4];
-        } fill; /* of a clear: the colour */
+            vks_rect rect;   /* inside the target */
+            float colour[4]; /* as vks_pack_colour() takes it */
+        } fill;              /* of a clear: the colour */
         struct {
             vks_rect from;
             int32_t x, y;

@@ -53,6 +53,11 @@ static blit_way way_of(const vks_recording *recording, const vks_command *c)
     return (source->usage & VKS_USE_SAMPLE) && (target->usage & VKS_USE_RENDER) ? BY_DRAWING : BY_DRIVER;
 }
 
+static bool has_halves(uint32_t format)
+{
+    return format == VKS_FORMAT_R16_FLOAT || format == VKS_FORMAT_RG16_FLOAT || format == VKS_FORMAT_RGBA16_FLOAT;
+}
+
 /* The pipeline of a command that draws, and the target's format as it sees it. */
 static bool pipeline_of(const vks_recording *recording, const vks_command *c, uint32_t *number, uint32_t *format)
 {
@@ -71,8 +76,7 @@ static bool pipeline_of(const vks_recording *recording, const vks_command *c, ui
         return false;
     bool same = source->format == target->format && !c->linear; /* codes stay what they are */
     bool decodes = vks_format_is_srgb(source->format) && !same, encodes = vks_format_is_srgb(target->format) && !same;
-    *number =
-        VKS_PIPELINE_BLIT + c->linear + 2 * decodes + 4 * encodes + 8 * (target->format == VKS_FORMAT_RGBA16_FLOAT);
+    *number = VKS_PIPELINE_BLIT + c->linear + 2 * decodes + 4 * encodes + 8 * has_halves(target->format);
     if (vks_format_is_srgb(target->format))
         *format = VKS_FORMAT_RGBA8_UNORM;
     return true;
@@ -319,7 +323,8 @@ static void draw_screen(writer *w, const vks_command *c, int32_t x, int32_t y, i
 /* ---- the commands ---- */
 
 /* The colour that the format can hold nearest to `colour`: drivers clear to the very bytes that the
- * rasteriser writes. A driver's own conversion may round the other way at a tie. */
+ * rasteriser writes. A driver's own conversion may round the other way at a tie. The bits of an
+ * integer are those of VkClearColorValue.uint32, because it is a union. */
 static void storable(const float colour[4], uint32_t format, float out[4])
 {
     uint8_t pixel[16];
@@ -387,7 +392,13 @@ static void write_blit_by_driver(writer *w, const vks_command *c)
 /* The largest code of each component; zeros for float formats. */
 static void levels_of(uint32_t format, float out[4])
 {
-    float level = vks_format_is_float(format) ? 0 : format == VKS_FORMAT_RGB10A2_UNORM ? 1023 : 255;
+    float level = 255;
+    if (vks_format_is_float(format))
+        level = 0;
+    else if (format == VKS_FORMAT_RGB10A2_UNORM)
+        level = 1023;
+    else if (format == VKS_FORMAT_R16_UNORM || format == VKS_FORMAT_RG16_UNORM || format == VKS_FORMAT_RGBA16_UNORM)
+        level = 65535;
     for (int i = 0; i < 4; i++)
         out[i] = level;
     if (format == VKS_FORMAT_RGB10A2_UNORM)

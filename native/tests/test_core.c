@@ -257,7 +257,7 @@ static vks_commands *clear_to(vks_device *device, vks_surface *surface, uint8_t 
     vks_record_problem problem;
     vks_commands *commands = NULL;
     CHECK(vks_drawable_create(&info, &drawable) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_recording_clear(recording, (vks_operand){surface, drawable}, (float[4]){value / 255.0f, 0, 0, 1}) ==
+    CHECK(vks_recording_clear(recording, (vks_operand){surface, drawable}, (double[4]){value / 255.0, 0, 0, 1}) ==
               VKS_OK,
           "%s", vks_last_error()->text);
     CHECK(vks_commands_compile(device, recording, NULL, 8, &problem, &commands) == VKS_OK, "%s",

@@ -73,10 +73,12 @@ static inline float random_unit(void) { return (float)(random_u32() >> 8) / 1677
 #define GUARD_BYTES 256
 #define GUARD_VALUE 0xa5
 
+// All but r32uint, which only fills and copies take.
 static const uint32_t all_formats[] = {
-    VKS_FORMAT_R8_UNORM,         VKS_FORMAT_RG8_UNORM,    VKS_FORMAT_RGBA8_UNORM,
-    VKS_FORMAT_RGBA8_UNORM_SRGB, VKS_FORMAT_BGRA8_UNORM,  VKS_FORMAT_RGB10A2_UNORM,
-    VKS_FORMAT_R32_FLOAT,        VKS_FORMAT_RGBA16_FLOAT, VKS_FORMAT_RGBA32_FLOAT,
+    VKS_FORMAT_R8_UNORM,     VKS_FORMAT_RG8_UNORM,     VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_RGBA8_UNORM_SRGB,
+    VKS_FORMAT_BGRA8_UNORM,  VKS_FORMAT_RGB10A2_UNORM, VKS_FORMAT_R32_FLOAT,   VKS_FORMAT_RGBA16_FLOAT,
+    VKS_FORMAT_RGBA32_FLOAT, VKS_FORMAT_R16_FLOAT,     VKS_FORMAT_RG16_FLOAT,  VKS_FORMAT_R16_UNORM,
+    VKS_FORMAT_RG16_UNORM,   VKS_FORMAT_RGBA16_UNORM,
 };
 #define FORMATS (sizeof all_formats / sizeof all_formats[0])
 
@@ -169,8 +171,14 @@ static inline double format_step(uint32_t format)
     case VKS_FORMAT_R32_FLOAT:
     case VKS_FORMAT_RGBA32_FLOAT:
         return 1e-6;
+    case VKS_FORMAT_R16_FLOAT:
+    case VKS_FORMAT_RG16_FLOAT:
     case VKS_FORMAT_RGBA16_FLOAT:
         return 1.0 / 1024;
+    case VKS_FORMAT_R16_UNORM:
+    case VKS_FORMAT_RG16_UNORM:
+    case VKS_FORMAT_RGBA16_UNORM:
+        return 1.0 / 65535;
     default:
         return 1.0 / 255;
     }
@@ -181,8 +189,12 @@ static inline int format_components(uint32_t format)
     switch (format) {
     case VKS_FORMAT_R8_UNORM:
     case VKS_FORMAT_R32_FLOAT:
+    case VKS_FORMAT_R16_FLOAT:
+    case VKS_FORMAT_R16_UNORM:
         return 1;
     case VKS_FORMAT_RG8_UNORM:
+    case VKS_FORMAT_RG16_FLOAT:
+    case VKS_FORMAT_RG16_UNORM:
         return 2;
     default:
         return 4;
@@ -215,7 +227,16 @@ static inline double clamp01(double v) { return v < 0 ? 0 : v < 1 ? v : 1; }
 
 static inline int is_float(uint32_t format)
 {
-    return format == VKS_FORMAT_R32_FLOAT || format == VKS_FORMAT_RGBA16_FLOAT || format == VKS_FORMAT_RGBA32_FLOAT;
+    switch (format) {
+    case VKS_FORMAT_R32_FLOAT:
+    case VKS_FORMAT_RGBA32_FLOAT:
+    case VKS_FORMAT_R16_FLOAT:
+    case VKS_FORMAT_RG16_FLOAT:
+    case VKS_FORMAT_RGBA16_FLOAT:
+        return 1;
+    default:
+        return 0;
+    }
 }
 
 static inline int is_pixel(const struct vks_image *image, int x, int y, const void *bytes)

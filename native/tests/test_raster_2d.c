@@ -172,6 +172,39 @@ static void images_that_do_not_fit_their_memory_are_refused(void)
     free_image(&good);
 }
 
+/* rules: E6 */
+static void integers_are_filled_and_copied_and_nothing_else_takes_them(void)
+{
+    struct vks_image a = new_image(16, 16, VKS_FORMAT_R32_UINT, 4), b = new_image(16, 16, VKS_FORMAT_R32_UINT, 0);
+    struct vks_image colours = new_image(16, 16, VKS_FORMAT_R32_FLOAT, 0);
+    const struct vks_blit_rect r = {0, 0, 4, 4};
+    const float corners[24] = {-1, -1, 0, 1, 0, 0, 0, 0, 1, -1, 0, 1, 1, 0, 0, 0, -1, 1, 0, 1, 0, 1, 0, 0};
+    const struct vks_vertex_layout layout = {corners, 8, 0, -1, 4};
+    uint32_t code = 0x7f800001u; // the bits of a signalling NaN
+    float bits[4] = {0, 1, 1, 1};
+    memcpy(bits, &code, sizeof code);
+    CHECK(vks_raster_clear(&a, bits, NULL) == VKS_RASTER_OK, "clear");
+    CHECK(vks_raster_copy(&a, 0, 0, 16, 16, &b, 0, 0, NULL) == VKS_RASTER_OK, "copy");
+    CHECK(is_pixel(&b, 0, 0, &code) && is_pixel(&b, 15, 15, &code) && same_pixels(&a, &b), "the bits changed");
+    struct vks_image before = clone_image(&a);
+    const int refused[] = {
+        vks_raster_blit(&b, r, &a, r, VKS_FILTER_NEAREST, NULL),
+        vks_raster_blit(&colours, r, &a, r, VKS_FILTER_NEAREST, NULL),
+        vks_raster_blit(&a, r, &colours, r, VKS_FILTER_LINEAR, NULL),
+        vks_raster_composite(&colours, &a, 0, 0, 1, VKS_PREMULTIPLIED, NULL),
+        vks_raster_composite(&a, &colours, 0, 0, 1, VKS_STRAIGHT, NULL),
+        vks_raster_draw_triangles(&a, &layout, 3, NULL, VKS_FILTER_NEAREST, 8, NULL),
+        vks_raster_draw_triangles(&colours, &layout, 3, &a, VKS_FILTER_NEAREST, 8, NULL),
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        CHECK(refused[i] == VKS_RASTER_BAD_FORMAT, "command %zu gives %d", i, refused[i]);
+    CHECK(same_pixels(&a, &before), "a refused command wrote");
+    free_image(&a);
+    free_image(&b);
+    free_image(&colours);
+    free_image(&before);
+}
+
 static void wrong_arguments_are_refused_and_write_nothing(void)
 {
     struct vks_image a = new_image(16, 16, VKS_FORMAT_RGBA8_UNORM, 0), b = new_image(16, 16, VKS_FORMAT_R8_UNORM, 0);
@@ -209,6 +242,7 @@ int main(void)
         TEST(rectangles_at_the_ends_of_int32_are_clipped),
         TEST(results_are_the_same_for_every_instruction_set_and_thread_count),
         TEST(images_that_do_not_fit_their_memory_are_refused),
+        TEST(integers_are_filled_and_copied_and_nothing_else_takes_them),
         TEST(wrong_arguments_are_refused_and_write_nothing),
     };
     int failed = run_tests(tests, sizeof tests / sizeof tests[0]);

@@ -37,6 +37,17 @@ static void every_code_of_every_unorm_format_survives_a_round_trip(void)
         vks_pack_colour(VKS_FORMAT_RGB10A2_UNORM, rgba, &out);
         CHECK(in == out, "%08x became %08x", in, out);
     }
+    for (uint32_t code = 0; code < 65536; code++) {
+        uint16_t in[4] = {(uint16_t)code, (uint16_t)(65535 - code), (uint16_t)(code * 7), (uint16_t)(code ^ 0x5555)};
+        uint16_t out[4] = {0}, one = 0, two[2] = {0};
+        float rgba[4];
+        vks_unpack_colour(VKS_FORMAT_RGBA16_UNORM, in, rgba);
+        CHECK(fabs(rgba[0] - code / 65535.0) < 1e-7, "red is %g", (double)rgba[0]);
+        vks_pack_colour(VKS_FORMAT_RGBA16_UNORM, rgba, out);
+        vks_pack_colour(VKS_FORMAT_RG16_UNORM, rgba, two);
+        vks_pack_colour(VKS_FORMAT_R16_UNORM, rgba, &one);
+        CHECK(!memcmp(in, out, sizeof in) && !memcmp(in, two, sizeof two) && one == code, "code %u", code);
+    }
     const uint32_t formats[] = {VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_BGRA8_UNORM, VKS_FORMAT_RGBA8_UNORM_SRGB};
     for (size_t f = 0; f < 3; f++) {
         for (uint32_t code = 0; code < 256; code++) {
@@ -63,6 +74,21 @@ static void components_lie_in_the_order_of_the_vulkan_formats(void)
     float back[4];
     vks_unpack_colour(VKS_FORMAT_RG8_UNORM, (uint8_t[2]){255, 0}, back);
     CHECK(back[0] == 1 && back[1] == 0 && back[2] == 0 && back[3] == 1, "missing components are not 0, 0, 1");
+    uint16_t wide[4];
+    vks_pack_colour(VKS_FORMAT_RGBA16_UNORM, rgba, wide);
+    CHECK(wide[0] == 65535 && wide[1] == 26214 && wide[2] == 13107 && wide[3] == 39321, "rgba16 is %d %d %d %d",
+          wide[0], wide[1], wide[2], wide[3]);
+    vks_pack_colour(VKS_FORMAT_RG16_FLOAT, rgba, wide);
+    CHECK(wide[0] == 0x3c00 && wide[1] == 0x3666, "rg16float is %04x %04x", wide[0], wide[1]);
+    const uint32_t narrow[] = {VKS_FORMAT_R16_FLOAT, VKS_FORMAT_R16_UNORM, VKS_FORMAT_RG16_FLOAT,
+                               VKS_FORMAT_RG16_UNORM};
+    for (size_t f = 0; f < 4; f++) {
+        vks_pack_colour(narrow[f], rgba, wide);
+        vks_unpack_colour(narrow[f], wide, back);
+        CHECK(back[0] == 1 && (f < 2 ? back[1] == 0 : fabsf(back[1] - 0.4f) < 1e-3f) && back[2] == 0 && back[3] == 1,
+              "format %u loads %g %g %g %g", narrow[f], (double)back[0], (double)back[1], (double)back[2],
+              (double)back[3]);
+    }
 }
 
 static double srgb_encode(double x) { return x <= 0.0031308 ? 12.92 * x : 1.055 * pow(x, 1 / 2.4) - 0.055; }
@@ -151,9 +177,24 @@ static void rows_of_halves_convert_as_single_ones_do(void)
     vks_cpu_limit_isa(VKS_ISA_AVX512);
 }
 
+/* rules: E6 */
+static void the_bits_of_an_integer_are_stored_and_loaded_as_they_are(void)
+{
+    const uint32_t codes[] = {0, 1, 16777217, 0x7f800001u, 0x80000001u, 0xffc00000u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        uint32_t stored = 0, loaded = 0;
+        float rgba[4] = {0}, back[4];
+        memcpy(rgba, &codes[i], sizeof codes[i]);
+        vks_pack_colour(VKS_FORMAT_R32_UINT, rgba, &stored);
+        vks_unpack_colour(VKS_FORMAT_R32_UINT, &stored, back);
+        memcpy(&loaded, back, sizeof loaded);
+        CHECK(stored == codes[i] && loaded == codes[i], "%u was stored as %u, loaded as %u", codes[i], stored, loaded);
+    }
+}
+
 static void unknown_formats_are_refused(void)
 {
-    const uint32_t unknown[] = {0, 10, 255, UINT32_MAX};
+    const uint32_t unknown[] = {0, 16, 255, UINT32_MAX};
     uint8_t pixel[16];
     float rgba[4] = {0};
     for (size_t i = 0; i < 4; i++) {
@@ -174,6 +215,7 @@ int main(void)
         TEST(every_half_survives_a_round_trip),
         TEST(floats_round_to_the_nearest_half_and_ties_to_even),
         TEST(rows_of_halves_convert_as_single_ones_do),
+        TEST(the_bits_of_an_integer_are_stored_and_loaded_as_they_are),
         TEST(unknown_formats_are_refused),
     };
     return run_tests(tests, sizeof tests / sizeof tests[0]);

@@ -120,6 +120,11 @@ static void wrong_operations_are_refused_when_they_are_recorded(void)
     GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8));
     GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8));
     GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12));
+    GIVES(OK, vks_program_image(p, 8, 8, VKS_FORMAT_R32_UINT) < 0);
+    GIVES(BAD_FORMAT, vks_program_blit(p, 0, some, 2, some, VKS_FILTER_NEAREST));
+    GIVES(BAD_FORMAT, vks_program_composite(p, 2, 0, 0, 0, 1, VKS_PREMULTIPLIED));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 2, &triangle_layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 2, VKS_FILTER_NEAREST, 8));
     struct vks_vertex_layout without_uv = triangle_layout;
     without_uv.uv = -1;
     GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &without_uv, 3, 1, VKS_FILTER_NEAREST, 8));

@@ -253,7 +253,7 @@ static PFN_vkVoidFunction VKAPI_CALL get_proc_addr(VkDevice device, const char *
 enum { EVERY_USE = VKS_USE_RENDER | VKS_USE_SAMPLE | VKS_USE_COPY, EVERY_FEATURE = 15, LONGEST = 16 };
 
 static vks_device *device;
-static const float red[4] = {1, 0, 0, 1};
+static const double red[4] = {1, 0, 0, 1};
 static const float triangle[18] = {-1, -1, 1, 0, 0, 1, 3, -1, 1, 0, 0, 1, -1, 3, 1, 0, 0, 1};
 static const vks_operand none = {NULL, NULL};
 
@@ -408,13 +408,14 @@ static void only_copies_go_to_a_transfer_queue(void)
 static void a_clear_has_the_colour_that_the_format_can_hold(void)
 {
     vks_recorder *recorder = new_recorder();
-    for (uint32_t format = 1; format < VKS_PIPELINE_FORMATS; format++) {
+    for (uint32_t format = 1; format < VKS_FORMAT_R32_UINT; format++) {
         vks_operand target = operand((vks_drawable_info){.format = format});
         for (int i = 0; i < 512; i++) {
             float colour[4] = {(float)i / 510, 1 - (float)i / 511, i % 2 ? -0.0f : 0.3333f, (float)(i % 7) / 6};
+            double precise[4] = {colour[0], colour[1], colour[2], colour[3]};
             uint8_t wanted[16] = {0}, given[16] = {0};
             vks_recording *list = vks_recording_create();
-            vks_recording_clear(list, target, colour);
+            vks_recording_clear(list, target, precise);
             vks_recorded_retire(record(recorder, list));
             vks_pack_colour(format, colour, wanted);
             vks_pack_colour(format, driver.cleared.float32, given);
@@ -430,7 +431,71 @@ static void a_clear_has_the_colour_that_the_format_can_hold(void)
     drop_recorder(recorder);
 }
 
+/* rules: E6 */
+static void a_clear_of_integers_is_rounded_and_clamped_and_no_bit_is_lost(void)
+{
+    static const struct {
+        double red;
+        uint32_t code;
+    } cases[] = {{0, 0},
+                 {7, 7},
+                 {16777217, 16777217}, /* no float */
+                 {4294967295.0, UINT32_MAX},
+                 {4294967294.0, UINT32_MAX - 1},
+                 {4294967296.0, UINT32_MAX},
+                 {3e38, UINT32_MAX},
+                 {0.5, 0},
+                 {1.5, 2},
+                 {-0.0, 0},
+                 {-3, 0},
+                 {NAN, 0},
+                 {2139095041, 2139095041},  /* the bits of a signalling NaN */
+                 {2147483649, 2147483649}}; /* and of a denormal */
+    vks_recorder *recorder = new_recorder();
+    vks_operand target = operand((vks_drawable_info){.format = VKS_FORMAT_R32_UINT});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        vks_recording *list = vks_recording_create();
+        vks_recording_clear(list, target, (const double[]){cases[i].red, 1, 1, 1});
+        vks_recorded_retire(record(recorder, list));
+        CHECK(driver.cleared.uint32[0] == cases[i].code, "%f became %u", cases[i].red, driver.cleared.uint32[0]);
+        vks_recording_destroy(list);
+    }
+    drop(target);
+    drop_recorder(recorder);
+}
+
 /* ---- what is refused ---- */
+
+/* rules: E6 */
+static void integers_are_cleared_filled_and_copied_alone(void)
+{
+    vks_operand whole = operand((vks_drawable_info){.format = VKS_FORMAT_R32_UINT}),
+                other = operand((vks_drawable_info){.format = VKS_FORMAT_R32_UINT}), colours = image();
+    vks_rect all = {0, 0, LONGEST, LONGEST};
+    static const float corners[12] = {0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1};
+    vks_recording *list = vks_recording_create();
+    vks_status refused[] = {
+        vks_recording_blit(list, whole, other, all, all, false),
+        vks_recording_blit(list, whole, colours, all, all, true),
+        vks_recording_blit(list, colours, whole, all, all, false),
+        vks_recording_composite(list, whole, colours, 0, 0, 1, false),
+        vks_recording_composite(list, colours, whole, 0, 0, 1, true),
+        vks_recording_draw_triangles(list, whole, triangle, 3, 6, none, true),
+        vks_recording_draw_triangles(list, colours, corners, 3, 4, whole, false),
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        CHECK(refused[i] == VKS_UNSUPPORTED, "command %zu: %d", i, (int)refused[i]);
+    size_t n_uses;
+    vks_recording_uses(list, &n_uses);
+    CHECK(vks_recording_length(list) == 0 && n_uses == 0, "%zu commands", vks_recording_length(list));
+    CHECK(vks_recording_clear(list, whole, red) == VKS_OK, "clear");
+    CHECK(vks_recording_fill_rect(list, whole, all, red) == VKS_OK, "fill");
+    CHECK(vks_recording_copy(list, whole, other, all, 0, 0) == VKS_OK, "copy");
+    vks_recording_destroy(list);
+    drop(whole);
+    drop(other);
+    drop(colours);
+}
 
 static void a_missing_pipeline_is_named_and_nothing_is_recorded(void)
 {
@@ -749,7 +814,7 @@ static void the_rasteriser_runs_the_same_commands(void)
     vks_operand one = image(), two = image();
     vks_rect corner = {0, 0, 4, 4};
     vks_recording_clear(list, one, red);
-    vks_recording_fill_rect(list, one, corner, (const float[]){0, 1, 0, 1});
+    vks_recording_fill_rect(list, one, corner, (const double[]){0, 1, 0, 1});
     vks_recording_copy(list, one, two, (vks_rect){0, 0, 16, 16}, 0, 0);
     vks_recording_composite(list, one, two, 8, 8, 1, false);
     vks_recording_blit(list, two, one, corner, (vks_rect){16, 16, -8, -8}, false);
@@ -780,6 +845,8 @@ int main(void)
     RUN(a_swapchains_image_leaves_its_layout_and_returns_to_it);
     RUN(only_copies_go_to_a_transfer_queue);
     RUN(a_clear_has_the_colour_that_the_format_can_hold);
+    RUN(a_clear_of_integers_is_rounded_and_clamped_and_no_bit_is_lost);
+    RUN(integers_are_cleared_filled_and_copied_alone);
     RUN(a_missing_pipeline_is_named_and_nothing_is_recorded);
     RUN(a_closed_image_is_never_recorded);
     RUN(what_a_format_cannot_do_is_named);

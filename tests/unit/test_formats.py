@@ -21,6 +21,12 @@ EXPECTED = {
     "r32float": (7, 4, 100),
     "rgba16float": (8, 8, 97),
     "rgba32float": (9, 16, 109),
+    "r16float": (10, 2, 76),
+    "rg16float": (11, 4, 83),
+    "r16unorm": (12, 2, 70),
+    "rg16unorm": (13, 4, 77),
+    "rgba16unorm": (14, 8, 91),
+    "r32uint": (15, 4, 98),
 }
 
 
@@ -37,6 +43,7 @@ def test_channels_and_dtype_fill_the_pixel(name: str) -> None:
     assert formats.get(f) is f
     assert str(f) == name
     assert f.is_srgb == (name == "rgba8unorm-srgb")
+    assert f.is_integer == (name == "r32uint")
 
 
 def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None:
@@ -44,7 +51,7 @@ def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None
         formats.get("rgba9")
     with pytest.raises(TypeError, match="format must be a string, not int"):
         formats.get(3)  # type: ignore[arg-type]
-    for code in (0, 10, -1):
+    for code in (0, 16, -1):
         with pytest.raises(ValueError, match=f"format code is {code}"):
             formats.from_code(code)
 

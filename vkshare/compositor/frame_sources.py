@@ -134,7 +134,7 @@ class PipeSource(FrameSource):
         self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
         self._waited = 0  # frames of these that were here at the previous latch()
         with on_error(self.close):
-            _check_usage(self._in.surfaces[0], "sample")
+            _check_picture(self._in.surfaces[0], "sample")
 
     def latch(self, vsync_time: int | None = None) -> int:
         self._dequeue()
@@ -236,7 +236,7 @@ class SurfaceSource(FrameSource):
         self._copy: Surface | None = None
         with on_error(self.close):
             spec = self._surface.spec
-            _check_usage(self._surface, "copy")
+            _check_picture(self._surface, "copy")
             self._copy = device.create_surface(spec.width, spec.height, spec.format)
             self._copy.acquire()
             self._commands = device.record().copy(self._surface, self._copy)
@@ -300,7 +300,11 @@ class SurfaceSource(FrameSource):
             self._copy.close()
 
 
-def _check_usage(surface: Surface, word: str) -> None:
+def _check_picture(surface: Surface, word: str) -> None:
+    if surface.spec.format.is_integer:
+        raise UnsupportedError(
+            f"a window of format {surface.format}", "integers are not blended", "blit a picture to another format"
+        )
     if word not in surface.usage:
         raise InvalidCallError(
             f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"

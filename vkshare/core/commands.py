@@ -25,7 +25,9 @@ class CommandList(_native.Recording, Scoped):
     """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
     Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green,
-    blue, alpha) floats: linear for -srgb targets, which encode them. Rectangles are (x, y, width,
+    blue, alpha) floats: linear for -srgb targets, which encode them. Surfaces of integers (r32uint)
+    are cleared, filled and copied; blit(), composite() and draw_triangles() raise UnsupportedError
+    for them, because integers are not scaled, converted, sampled or blended. Rectangles are (x, y, width,
     height) in pixels, row 0 on top. Each method checks its arguments and returns the list itself.
     Owning the surfaces is checked when it is submitted. May be submitted many times, and from any
     thread, also while it is recorded; record from one thread at a time.
@@ -46,7 +48,8 @@ class CommandList(_native.Recording, Scoped):
         target
             The surface or view to draw into.
         colour
-            (red, green, blue, alpha), 0 to 1 for unorm formats.
+            (red, green, blue, alpha), 0 to 1 for unorm formats. Red of r32uint is the number: it is rounded, ties
+            to even, and clamped to 0 to 2**32 - 1.
 
         Returns
         -------
@@ -65,7 +68,8 @@ class CommandList(_native.Recording, Scoped):
         rect
             (x, y, width, height) in pixels; what is outside the target is clipped.
         colour
-            (red, green, blue, alpha), 0 to 1 for unorm formats.
+            (red, green, blue, alpha), 0 to 1 for unorm formats. Red of r32uint is the number: it is rounded, ties
+            to even, and clamped to 0 to 2**32 - 1.
 
         Returns
         -------

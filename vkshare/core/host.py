@@ -43,6 +43,9 @@ SKIA_TYPES = {
     "rgb10a2unorm": "kRGBA_1010102_ColorType",
     "rgba16float": "kRGBA_F16_ColorType",
     "rgba32float": "kRGBA_F32_ColorType",
+    "rg16float": "kR16G16_float_ColorType",
+    "rg16unorm": "kR16G16_unorm_ColorType",
+    "rgba16unorm": "kR16G16B16A16_unorm_ColorType",
 }
 _LIBRARIES = {"pillow": ("Pillow", PILLOW_MODES), "cairo": ("cairo", CAIRO_FORMATS), "skia": ("Skia", SKIA_TYPES)}
 _PACKAGES = {"pillow": "PIL.Image", "cairo": "cairocffi", "skia": "skia"}

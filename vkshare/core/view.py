@@ -184,7 +184,7 @@ class View(_native.ArrayBuffer):
         return host.cairo(self)
 
     def skia(self) -> Any:
-        """Returns a skia.Surface, premultiplied, for all formats but r32float; r8unorm is Gray_8.
+        """Returns a skia.Surface, premultiplied, for all formats but those of one wide channel; r8unorm is Gray_8.
 
         Without a colour space: the colours drawn are stored as they are, -srgb too. After the block
         its canvas draws nothing.

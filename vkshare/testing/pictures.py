@@ -122,6 +122,8 @@ def _as_bytes(picture: Array) -> Array:
 
     if picture.dtype == np.uint32:
         picture = (picture >> np.array([2, 12, 22], np.uint32)) & 255
+    elif picture.dtype == np.uint16:
+        picture = picture >> 8
     elif picture.dtype != np.uint8:
         picture = np.nan_to_num(np.clip(picture.astype(np.float64), 0, 1)) * 255 + 0.5
     data = np.asarray(picture, np.uint8)

@@ -81,7 +81,14 @@ def as_bytes(pixels: np.ndarray) -> np.ndarray:
 
 @pytest.mark.rule("I8")
 @pytest.mark.parametrize(
-    ("size", "name"), [((33, 17), "rgba8unorm"), ((1, 1), "rgba8unorm"), ((5, 70), "r8unorm"), ((9, 4), "rgba32float")]
+    ("size", "name"),
+    [
+        ((33, 17), "rgba8unorm"),
+        ((1, 1), "rgba8unorm"),
+        ((5, 70), "r8unorm"),
+        ((9, 4), "rgba32float"),
+        ((9, 4), "rg16unorm"),
+    ],
 )
 def test_a_c_program_waits_for_its_key_draws_every_byte_and_hands_on(
     device: vks.Device, start: Start, size: tuple[int, int], name: str

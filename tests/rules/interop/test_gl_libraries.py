@@ -37,7 +37,10 @@ void main() { colour = texelFetch(picture, ivec2(gl_FragCoord.xy), 0); }
 
 def _copy_by_moderngl(context: Any, source: Any, target: Any) -> None:
     """Draws the one's texture over the other's framebuffer, pixel on pixel."""
-    program = context.program(vertex_shader=VERTEX, fragment_shader=FRAGMENT)
+    fragment = FRAGMENT
+    if source.surface.spec.format.is_integer:
+        fragment = fragment.replace("sampler2D", "usampler2D").replace("vec4 colour", "uvec4 colour")
+    program = context.program(vertex_shader=VERTEX, fragment_shader=fragment)
     vertices = context.vertex_array(program, [])
     texture = source.moderngl_texture(context)
     with source.access(), target.access() as view:
@@ -50,12 +53,15 @@ def _copy_by_moderngl(context: Any, source: Any, target: Any) -> None:
     program.release()
 
 
-@pytest.mark.rule("I6")
+@pytest.mark.rule("I6", "E6")
 @pytest.mark.usefixtures("context")
 def test_moderngl_samples_one_surface_and_draws_another(device: vks.Device) -> None:
     moderngl = pytest.importorskip("moderngl")
     context, random = moderngl.get_context(), np.random.default_rng(7)
-    for name in ("rgba8unorm", "bgra8unorm", "rgb10a2unorm", "rgba16float", "rgba32float"):
+    for name in (
+        *("rgba8unorm", "bgra8unorm", "rgb10a2unorm", "rgba16float", "rgba32float"),
+        *("r16float", "rg16float", "r16unorm", "rg16unorm", "rgba16unorm", "r32uint"),
+    ):
         with (
             device.create_surface(31, 17, name) as picture,
             device.create_surface(31, 17, name) as copy,

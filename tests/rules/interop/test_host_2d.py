@@ -143,6 +143,9 @@ PIXELS: list[tuple[Any, ...]] = [
     (SKIA, "rgb10a2unorm", 0x3FF | 3 << 30, None),
     (SKIA, "rgba16float", (1, 0, 0, 1), (0, 128 / 255, 0, 128 / 255)),
     (SKIA, "rgba32float", (1, 0, 0, 1), (0, 128 / 255, 0, 128 / 255)),
+    (SKIA, "rg16float", (1, 0), (0, 128 / 255)),
+    (SKIA, "rg16unorm", (65535, 0), (0, 128 * 257)),
+    (SKIA, "rgba16unorm", (65535, 0, 0, 65535), (0, 128 * 257, 0, 128 * 257)),
 ]
 ids = [f"{library.method} {format}" for library, format, *_ in PIXELS]
 each = pytest.mark.parametrize(("library", "format"), [case[:2] for case in PIXELS], ids=ids)

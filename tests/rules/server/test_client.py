@@ -80,6 +80,17 @@ def test_a_clients_own_surface_is_drawn_on_by_the_server(place: Place) -> None:
     assert not mine.is_closed
 
 
+@pytest.mark.rule("E6")
+def test_a_clear_of_integers_loses_no_bit_on_its_way_to_the_server(place: Place) -> None:
+    client = place.client(place.server(), device=place.device())
+    surface = client.create_surface(4, 4, "r32uint")
+    commands = client.record().clear(surface, (2**32 - 3, 0, 0, 0))
+    client.submit(commands, acquire={surface: 0}, release={surface: 1})
+    assert surface.surface is not None
+    surface.surface.acquire(1, 20)
+    assert (surface.surface.read() == 2**32 - 3).all()
+
+
 def test_without_a_device_the_client_has_descriptors(place: Place) -> None:
     client = place.client(place.server())
     surface, fence = client.create_surface(8, 4, "r8unorm"), client.create_fence(3)

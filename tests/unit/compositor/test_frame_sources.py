@@ -210,6 +210,19 @@ def test_a_pipe_of_one_surface_and_a_queue_alone_are_refused(device: vks.Device,
         frame_sources.open_source(device, descriptor, Keys(1, 0))
 
 
+@pytest.mark.rule("E6")
+def test_pictures_of_integers_are_refused_because_nothing_can_show_them(device: vks.Device, client: vks.Device) -> None:
+    sender, descriptor = vks.pipe(client, 8, 4, "r32uint", count=2)
+    with sender, descriptor, pytest.raises(UnsupportedError, match=r"a window of format r32uint .* not blended"):
+        frame_sources.open_source(device, descriptor, Keys(1, 0))
+    with (
+        client.create_surface(8, 4, "r32uint") as surface,
+        surface.export() as picture,
+        pytest.raises(UnsupportedError, match=r"a window of format r32uint .* not blended"),
+    ):
+        frame_sources.open_source(device, picture, Keys(1, 0))
+
+
 def test_surfaces_without_the_usage_that_it_takes_are_refused_and_nothing_stays_open(
     device: vks.Device, client: vks.Device
 ) -> None:

@@ -46,7 +46,7 @@ KINDS = (
     COLOURED,
     TEXTURED,
     *(replace(COMPOSITE, constants=_bits(i, 2)) for i in range(4)),  # decodes, is straight
-    *(replace(BLIT, constants=_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to float16
+    *(replace(BLIT, constants=_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to 16-bit floats
 )
 
 

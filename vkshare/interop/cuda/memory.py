@@ -22,9 +22,15 @@ from vkshare.util.closing import destructor, on_error
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
 _SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
 
-# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; rgb10a2unorm has
-# no such channels.
-_CHANNELS = {"uint8": "CU_AD_FORMAT_UNSIGNED_INT8", "float16": "CU_AD_FORMAT_HALF", "float32": "CU_AD_FORMAT_FLOAT"}
+# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; the channels of
+# rgb10a2unorm are none of these.
+_CHANNELS = {
+    "uint8": "CU_AD_FORMAT_UNSIGNED_INT8",
+    "uint16": "CU_AD_FORMAT_UNSIGNED_INT16",
+    "uint32": "CU_AD_FORMAT_UNSIGNED_INT32",
+    "float16": "CU_AD_FORMAT_HALF",
+    "float32": "CU_AD_FORMAT_FLOAT",
+}
 _buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
 _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 
@@ -63,7 +69,7 @@ class ImportedMemory:
             _buffers[self.pointer] = self
 
     def _check_format(self) -> None:
-        if self.spec.tiling != "linear" and self.spec.format.dtype not in _CHANNELS:
+        if self.spec.tiling != "linear" and self.spec.format.name == "rgb10a2unorm":
             raise UnsupportedError(
                 f"a cudaArray of an optimal {self.spec.format.name} surface",
                 "CUDA has no arrays of that format",

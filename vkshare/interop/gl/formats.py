@@ -29,8 +29,9 @@ class GLFormat:
     swaps_red_and_blue: bool = False
 
 
-_RED, _RG, _RGBA = 0x1903, 0x8227, 0x1908
-_UNSIGNED_BYTE, _HALF_FLOAT, _FLOAT, _UNSIGNED_INT_2_10_10_10_REV = 0x1401, 0x140B, 0x1406, 0x8368
+_RED, _RG, _RGBA, _RED_INTEGER = 0x1903, 0x8227, 0x1908, 0x8D94
+_UNSIGNED_BYTE, _UNSIGNED_SHORT, _UNSIGNED_INT_2_10_10_10_REV = 0x1401, 0x1403, 0x8368
+_UNSIGNED_INT, _HALF_FLOAT, _FLOAT = 0x1405, 0x140B, 0x1406
 _RGBA8 = 0x8058
 
 FORMATS = {
@@ -43,4 +44,10 @@ FORMATS = {
     "r32float": GLFormat(0x822E, _RED, _FLOAT, 1, "f4"),  # GL_R32F
     "rgba16float": GLFormat(0x881A, _RGBA, _HALF_FLOAT, 4, "f2"),  # GL_RGBA16F
     "rgba32float": GLFormat(0x8814, _RGBA, _FLOAT, 4, "f4"),  # GL_RGBA32F
+    "r16float": GLFormat(0x822D, _RED, _HALF_FLOAT, 1, "f2"),  # GL_R16F
+    "rg16float": GLFormat(0x822F, _RG, _HALF_FLOAT, 2, "f2"),  # GL_RG16F
+    "r16unorm": GLFormat(0x822A, _RED, _UNSIGNED_SHORT, 1, "nu2"),  # GL_R16
+    "rg16unorm": GLFormat(0x822C, _RG, _UNSIGNED_SHORT, 2, "nu2"),  # GL_RG16
+    "rgba16unorm": GLFormat(0x805B, _RGBA, _UNSIGNED_SHORT, 4, "nu2"),  # GL_RGBA16
+    "r32uint": GLFormat(0x8236, _RED_INTEGER, _UNSIGNED_INT, 1, "u4"),  # GL_R32UI
 }

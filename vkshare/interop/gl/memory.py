@@ -27,7 +27,7 @@ _TILINGS = {"optimal": 0x9584, "linear": 0x9585}
 _HANDLE_TYPE_OPAQUE_FD = 0x9586
 _MIN_FILTER, _MAG_FILTER, _WRAP_S, _WRAP_T = 0x2801, 0x2800, 0x2802, 0x2803
 _SWIZZLE_R, _SWIZZLE_B, _GL_RED, _GL_BLUE = 0x8E42, 0x8E44, 0x1903, 0x1905
-_LINEAR, _CLAMP_TO_EDGE = 0x2601, 0x812F
+_NEAREST, _LINEAR, _CLAMP_TO_EDGE = 0x2600, 0x2601, 0x812F
 _LABELLED_TEXTURE = 0x1702  # GL_TEXTURE as glObjectLabel has it
 
 _NEEDED = ("GL_EXT_memory_object", "GL_EXT_memory_object_fd", "GL_KHR_debug")
@@ -100,10 +100,12 @@ class SharedTexture:
             gl.glTexParameteri(TEXTURE_2D, _TEXTURE_TILING, _TILINGS[spec.tiling])
             gl.glTexStorageMem2DEXT(TEXTURE_2D, 1, pixel.internal, spec.width, spec.height, self.memory, self._offset)
             gl.check(f"glTexStorageMem2DEXT of {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
-            # There is one mip level, and the usual filter would want more.
+            # There is one mip level, and the usual filter would want more. A texture of integers with
+            # a linear one is incomplete (OpenGL 4.6, 8.17).
+            smooth = _NEAREST if spec.format.is_integer else _LINEAR
             for name, value in (
-                (_MIN_FILTER, _LINEAR),
-                (_MAG_FILTER, _LINEAR),
+                (_MIN_FILTER, smooth),
+                (_MAG_FILTER, smooth),
                 (_WRAP_S, _CLAMP_TO_EDGE),
                 (_WRAP_T, _CLAMP_TO_EDGE),
                 *(((_SWIZZLE_R, _GL_BLUE), (_SWIZZLE_B, _GL_RED)) if pixel.swaps_red_and_blue else ()),
