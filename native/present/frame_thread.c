@@ -6,10 +6,10 @@
  * takes it without the driver. While the fd is readable, the thread sleeps. */
 #include "swapchain_state.h"
 
-#define CALL_NS UINT64_C(20000000)    /* limit of one wait, so that a close is seen */
-#define DRIVER_NS UINT64_C(4000000)   /* limit of a wait with swapchain->lock; a present may wait for it */
-#define LOSS_NS UINT64_C(100000000)   /* between two looks for a loss of the device, which wakes no thread here */
-#define HIDDEN_NS UINT64_C(50000000)  /* between two frames of a window without pixels: a loop of them burns no CPU */
+#define CALL_NS UINT64_C(20000000)   /* limit of one wait, so that a close is seen */
+#define DRIVER_NS UINT64_C(4000000)  /* limit of a wait with swapchain->lock; a present may wait for it */
+#define LOSS_NS UINT64_C(100000000)  /* between two looks for a loss of the device, which wakes no thread here */
+#define HIDDEN_NS UINT64_C(50000000) /* between two frames of a window without pixels: a loop of them burns no CPU */
 
 /* Returns whether an acquire would not wait. Else *again is the time of the next look, unless
  * something changes before. */

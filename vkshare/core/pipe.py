@@ -221,7 +221,12 @@ class Sender(_PipeEnd):
         Yields
         ------
         QueueFrame
-            `frame.view` is drawn into. The errors are those of frame().
+            `frame.view` is drawn into.
+
+        Raises
+        ------
+        AcquireTimeout
+            The receiver gave nothing back in time, or another task draws. The other errors are those of frame().
         """
         deadline = Deadline(timeout)
         try:

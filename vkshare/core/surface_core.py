@@ -130,7 +130,7 @@ class SurfaceCore(_native.Surface):
         Raises
         ------
         InvalidCallError
-            A queue or a swapchain controls who owns the surface.
+            The surface is of a queue or a swapchain, which controls its ownership.
         OSError
             Too many file descriptors are open.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import select
 import threading
 from collections.abc import Callable
@@ -468,12 +467,16 @@ def test_frames_are_sent_and_received_by_tasks_of_one_loop(vks_open: Open) -> No
                 await asyncio.sleep(0)
         sender.close()
 
+    async def receive() -> None:
+        async with receiver.frame_async(timeout=30) as (_, metadata):
+            seen.append(metadata)
+            await asyncio.sleep(0)
+
     async def receiving() -> None:
+        for _ in range(30):
+            await receive()
         with pytest.raises(ClosedError):
-            while True:
-                async with receiver.frame_async(timeout=30) as (_, metadata):
-                    seen.append(metadata)
-                    await asyncio.sleep(0)
+            await receive()
 
     async def main() -> None:
         await asyncio.gather(sending(), receiving())
