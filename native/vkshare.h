@@ -446,6 +446,14 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work 
 vks_status vks_work_poll(vks_work *work);
 vks_status vks_work_cancel(vks_work *work);
 vks_status vks_work_notify(vks_work *work, vks_event_queue *event_queue, uint64_t token);
+/* For an event loop: *fd is readable while an acquire with `key` and deadline 0 would not return
+ * VKS_TIMEOUT, and not while this handle owns the surface or is about to. The first call for a key
+ * makes the fd; the surface owns it until close_acquire_fd or its last unref. Use it only to poll.
+ * A close, a loss and a death make it readable, and the acquire reports them. If another handle
+ * acquires first, the fd stays readable until the next acquire of this one fails. VKS_BAD_CALL: a
+ * surface of a queue or a swapchain. */
+vks_status vks_surface_acquire_fd(vks_surface *surface, uint64_t key, int *fd);
+void vks_surface_close_acquire_fd(vks_surface *surface, uint64_t key); /* of any key; no effect if it has none */
 /* Releases the surface under a key, as DXGI's ReleaseSync does: the next acquire with this key gets
  * it. VKS_NOT_OWNER; VKS_ABANDONED: earlier work in the chain of owners failed. */
 vks_status vks_surface_release(vks_surface *surface, uint64_t key);

@@ -82,6 +82,11 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
 /* Pushes `token` into the event queue once a dequeue can succeed, or has failed for good.
  * VKS_BAD_CALL: a producer's end. */
 vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint64_t token);
+/* For an event loop: *fd is readable while a dequeue with deadline 0 would not return VKS_TIMEOUT.
+ * The first call makes it; the queue owns it until its last unref. Use it only to poll. The end of
+ * either side and a loss make it readable, and the dequeue reports them. VKS_BAD_CALL: a producer's
+ * end. */
+vks_status vks_queue_fd(vks_queue *queue, int *fd);
 
 typedef struct vks_queue_statistics {
     uint64_t enqueued, committed, dequeued; /* totals */

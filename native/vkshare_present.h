@@ -88,6 +88,15 @@ typedef struct vks_frame {
  * or repeats it. */
 vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
 
+/* For an event loop: *fd is readable while vks_swapchain_acquire() with deadline 0 would not return
+ * VKS_TIMEOUT. The first call makes it, with a thread that acquires ahead of the caller, because
+ * drivers have no fd for an image; the swapchain owns it until its last unref. Use it only to poll.
+ * A close and a loss make it readable, and the acquire reports them. If the target changes, or
+ * another thread acquires, the fd may be readable until the next acquire fails. While frames are
+ * drawn, an image that the driver has free is noticed within 4 ms. A window without pixels has a
+ * frame every 50 ms. */
+vks_status vks_swapchain_frame_fd(vks_swapchain *swapchain, int *fd);
+
 /* The Surface of an acquired frame, for vks_submit(): made when a frame of its image first asks. It
  * is owned from the acquire to the present. *out is a reference. VKS_BAD_CALL: the caller no longer
  * has the frame. */

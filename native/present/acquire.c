@@ -157,6 +157,8 @@ vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vk
     VKS_NEEDS(swapchain, out);
     uint64_t began = vks_trace_begin();
     vks_status status = wait_and_acquire(swapchain, deadline, out);
+    if (status != VKS_FORKED)
+        vks_frames_changed(swapchain, VKS_FRAME_ASKED);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, swapchain, out, began, status));
     return status;
 }
@@ -183,6 +185,41 @@ vks_status vks_swapchain_try_acquire(vks_swapchain *s, vks_frame *out)
 {
     uint64_t began = vks_trace_begin();
     vks_status status = try_acquire(s, out);
+    if (!status) /* else vks_swapchain_acquire() follows */
+        vks_frames_changed(s, VKS_FRAME_ASKED);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, s, out, began, status));
     return status;
+}
+
+/* ---- for frame_thread.c ---- */
+
+/* Returns whether the next image is the shown one of a headless target, which capture() could not
+ * read any more once it was acquired. Its driver gives it at any time. */
+static bool is_shown_next(const vks_swapchain *s)
+{
+    const vks_generation *generation = s->current;
+    return s->vulkan.sizes_itself && generation && vks_swapchain_is_current(s) && generation->shown < generation->n &&
+           !must_keep_shown(s, generation->shown) && !vks_image_has_caller(&generation->images[generation->shown]);
+}
+
+/* As vks_swapchain_drop() of the frame that was just acquired. */
+static void put_back(vks_swapchain *s, uint32_t index)
+{
+    vks_present_image *image = &s->current->images[index];
+    pthread_mutex_lock(&s->device->lock);
+    if (image->surface)
+        vks_surface_set_accessible(image->surface, false);
+    vks_image_put_back(s, image);
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+vks_status vks_acquire_look(vks_swapchain *s, uint64_t deadline)
+{
+    vks_frame frame;
+    vks_status status = s->info.vulkan ? VKS_OK : vks_offscreen_check(s, &frame);
+    if (!status && !s->info.vulkan)
+        status = vks_offscreen_find(s) == UINT32_MAX ? VKS_TIMEOUT : VKS_OK;
+    else if (!status && !is_shown_next(s) && !(status = acquire(s, deadline, &frame)))
+        put_back(s, frame.index);
+    return status == VKS_INTERRUPTED ? VKS_TIMEOUT : status;
 }

@@ -183,6 +183,7 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
     if (s->process != vks_process || s->is_ended)
         return VKS_OK;
     atomic_store(&s->is_closed, true);
+    vks_frames_changed(s, VKS_FRAMES_ENDED);
     bool inside = vks_device_enter(s->device);
     vks_status status = vks_swapchain_lock(s, VKS_FOREVER);
     if (!status) {
@@ -229,6 +230,7 @@ vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface)
     vks_status status = vks_swapchain_enter_lost(swapchain);
     if (status)
         return status;
-    return vks_swapchain_leave(swapchain, swapchain->info.vulkan ? retarget_vulkan(swapchain, surface)
-                                                                 : vks_offscreen_retarget(swapchain, surface));
+    status = swapchain->info.vulkan ? retarget_vulkan(swapchain, surface) : vks_offscreen_retarget(swapchain, surface);
+    vks_frames_changed(swapchain, VKS_FRAME_FREED);
+    return vks_swapchain_leave(swapchain, status);
 }

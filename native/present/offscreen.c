@@ -69,6 +69,7 @@ vks_status vks_swapchain_new_offscreen(vks_swapchain *s, uint32_t width, uint32_
         s->made_for = (uint64_t)width << 32 | height;
         *generation = number;
     }
+    vks_frames_changed(s, VKS_FRAME_FREED);
     return vks_swapchain_leave(s, status);
 }
 
@@ -81,17 +82,25 @@ vks_status vks_offscreen_check(const vks_swapchain *s, vks_frame *out)
     return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
 }
 
-vks_status vks_offscreen_acquire(vks_swapchain *s, vks_frame *out)
+uint32_t vks_offscreen_find(const vks_swapchain *s)
 {
-    vks_generation *offscreen = s->current;
+    const vks_generation *offscreen = s->current;
     for (uint32_t i = 0; i < offscreen->n; i++) {
         uint32_t index = (offscreen->shown + 1 + i) % offscreen->n; /* UINT32_MAX + 1 is 0 */
-        if (offscreen->images[index].state != VKS_IMAGE_NOT_ACQUIRED || (index == offscreen->shown && offscreen->n > 1))
-            continue;
-        vks_image_take(s, index, VKS_IMAGE_ACQUIRED, out);
-        return VKS_OK;
+        if (offscreen->images[index].state == VKS_IMAGE_NOT_ACQUIRED &&
+            (index != offscreen->shown || offscreen->n == 1))
+            return index;
     }
-    return VKS_TIMEOUT;
+    return UINT32_MAX;
+}
+
+vks_status vks_offscreen_acquire(vks_swapchain *s, vks_frame *out)
+{
+    uint32_t index = vks_offscreen_find(s);
+    if (index == UINT32_MAX)
+        return VKS_TIMEOUT;
+    vks_image_take(s, index, VKS_IMAGE_ACQUIRED, out);
+    return VKS_OK;
 }
 
 void vks_offscreen_present(vks_swapchain *s, uint32_t index)

@@ -12,13 +12,27 @@ void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval)
     VKS_NEEDS_OR(, swapchain);
     atomic_store(&swapchain->pacing.interval, interval);
     atomic_store(&swapchain->pacing.due, vks_now());
+    vks_frames_changed(swapchain, VKS_FRAME_FREED);
+}
+
+uint64_t vks_pacing_due(const vks_swapchain *s)
+{
+    return atomic_load_explicit(&s->pacing.interval, memory_order_relaxed)
+               ? atomic_load_explicit(&s->pacing.due, memory_order_relaxed)
+               : 0;
+}
+
+uint64_t vks_pacing_serial(const vks_swapchain *s)
+{
+    uint64_t serial = s->pacing.in_flight[s->pacing.frames % s->info.frames_in_flight];
+    return serial && s->device->backend->completed(s->device) < serial ? serial : 0;
 }
 
 /* Sleeps until the time of the next frame, in slices. */
 static vks_status wait_for_interval(vks_swapchain *s, uint64_t deadline)
 {
-    uint64_t due = atomic_load_explicit(&s->pacing.due, memory_order_relaxed), now;
-    if (!atomic_load_explicit(&s->pacing.interval, memory_order_relaxed) || (now = vks_now()) >= due)
+    uint64_t due = vks_pacing_due(s), now;
+    if (!due || (now = vks_now()) >= due)
         return VKS_OK;
     uint64_t until = now + SLICE_NS < due ? now + SLICE_NS : due;
     until = until < deadline ? until : deadline;
@@ -34,8 +48,8 @@ static vks_status wait_for_interval(vks_swapchain *s, uint64_t deadline)
 /* A10: waits for the GPU work of an earlier frame. */
 static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
 {
-    uint64_t serial = s->pacing.in_flight[s->pacing.frames % s->info.frames_in_flight];
-    if (!serial || s->device->backend->completed(s->device) >= serial)
+    uint64_t serial = vks_pacing_serial(s);
+    if (!serial)
         return VKS_OK;
     if (!deadline)
         return VKS_TIMEOUT;

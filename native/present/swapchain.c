@@ -5,6 +5,7 @@
 
 static void free_swapchain(vks_swapchain *s)
 {
+    vks_frame_thread_join(s);
     vks_tracker_destroy(s->tracker);
     pthread_mutex_destroy(&s->lock);
     vks_device_unref(s->device);
@@ -85,6 +86,8 @@ void vks_swapchain_unref(vks_swapchain *swapchain)
 
 void vks_swapchain_lose(vks_swapchain *s)
 {
-    if (s->process == vks_process)
-        atomic_store(&s->is_lost, true);
+    if (s->process != vks_process)
+        return;
+    atomic_store(&s->is_lost, true);
+    vks_frames_changed(s, VKS_FRAME_FREED);
 }

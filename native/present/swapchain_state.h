@@ -5,9 +5,9 @@
  * protects the tracker, the pools, the state that submissions see (vks_presentable) and those same
  * changes. A thread has the queue between vks_device_begin_present() and vks_device_end_present().
  *
- * Each file calls only files that come before it here: tracker*.c, driver.c, pools.c, generation.c,
- * collect.c, image_state.c, lock.c, pacing.c, offscreen.c, frame_batch.c, proof.c, retire.c,
- * configure.c, statistics.c, acquire.c, capture.c, present.c, engine.c, frame.c, close.c,
+ * Each file calls only files that come before it here: tracker*.c, frame_fd.c, driver.c, pools.c,
+ * generation.c, collect.c, image_state.c, lock.c, pacing.c, offscreen.c, frame_batch.c, proof.c, retire.c,
+ * configure.c, statistics.c, acquire.c, frame_thread.c, capture.c, present.c, engine.c, frame.c, close.c,
  * swapchain.c. */
 #ifndef VKS_SWAPCHAIN_STATE_H
 #define VKS_SWAPCHAIN_STATE_H
@@ -17,6 +17,7 @@
 #include "backend/backend.h"
 #include "surface/surface.h"
 #include "os/platform.h"
+#include "os/ready_fd.h"
 #include "os/trace.h"
 #include "tracker.h"
 #include "swapchain.h"
@@ -105,6 +106,15 @@ typedef struct vks_pacing {
     _Atomic uint64_t frames;                        /* presented */
 } vks_pacing;
 
+/* vks_swapchain_frame_fd(). It exists until the swapchain is freed. */
+typedef struct vks_frame_fd {
+    pthread_mutex_t lock;
+    vks_ready_fd ready;       /* lock */
+    _Atomic uint32_t changes; /* a futex: grows with each call that may change whether an acquire would wait */
+    _Atomic bool is_ended;    /* the swapchain is closed: the fd stays readable, and the thread ends */
+    uintptr_t thread;
+} vks_frame_fd;
+
 /* Progress of a close or retarget, which signals may interrupt. swapchain->lock. */
 typedef struct vks_finishing {
     uint64_t since;  /* when it began; 0: not in progress */
@@ -136,6 +146,7 @@ struct vks_swapchain {
     _Atomic uint64_t wanted, made_for; /* width << 32 | height; of the next generation, of the current one */
     _Atomic uint32_t mode;             /* VkPresentModeKHR to present with */
     vks_pacing pacing;
+    _Atomic(vks_frame_fd *) frame_fd; /* NULL: none was asked for; written with device->lock */
 
     /* Protected by `lock`. */
     pthread_mutex_t lock;
@@ -159,6 +170,25 @@ struct vks_swapchain {
     uint32_t pins;              /* threads that record; `to_destroy` is kept meanwhile */
     vks_swapchain_statistics counts;
 };
+
+/* ---- frame_fd.c ---- */
+typedef enum vks_frame_change {
+    VKS_FRAME_ASKED, /* acquire() has returned: a frame, or none */
+    VKS_FRAME_FREED, /* a frame was presented or dropped, or the target has changed */
+    VKS_FRAMES_ENDED /* the swapchain is closed */
+} vks_frame_change;
+vks_status vks_frame_fd_open(vks_frame_fd **out);
+void vks_frame_fd_close(vks_frame_fd *fd);
+bool vks_frame_fd_is_readable(vks_frame_fd *fd);
+/* Makes it readable, unless something has changed since `changes` was `seen`. */
+void vks_frame_fd_found(vks_frame_fd *fd, uint32_t seen);
+void vks_frame_fd_note(vks_frame_fd *fd, vks_frame_change change);
+static inline void vks_frames_changed(const vks_swapchain *s, vks_frame_change change)
+{
+    vks_frame_fd *fd = atomic_load_explicit(&s->frame_fd, memory_order_acquire);
+    if (__builtin_expect(fd != NULL, 0))
+        vks_frame_fd_note(fd, change);
+}
 
 /* ---- driver.c ---- */
 vks_status vks_driver_open(vks_swapchain *s); /* loads the functions and creates the command pool */
@@ -246,7 +276,9 @@ void vks_swapchain_unlock(vks_swapchain *s);
 vks_status vks_pacing_wait(vks_swapchain *s, uint64_t deadline);
 /* Sleeps for a moment before the next attempt, so that other threads can use the swapchain. */
 void vks_pacing_poll(uint64_t deadline);
-void vks_pacing_acquired(vks_swapchain *s);                   /* the next frame comes one interval after this one */
+uint64_t vks_pacing_due(const vks_swapchain *s);    /* the time from which a frame may be acquired; 0: any */
+uint64_t vks_pacing_serial(const vks_swapchain *s); /* of the GPU work to wait for (A10); 0: none, or it has run */
+void vks_pacing_acquired(vks_swapchain *s);         /* the next frame comes one interval after this one */
 void vks_pacing_presented(vks_swapchain *s, uint64_t serial); /* `serial`: the frame's last batch */
 
 /* ---- offscreen.c: caller holds swapchain->lock ---- */
@@ -255,7 +287,8 @@ void vks_offscreen_close(vks_swapchain *s);
 vks_status vks_offscreen_retarget(vks_swapchain *s, uint64_t surface);
 vks_status vks_offscreen_check(const vks_swapchain *s, vks_frame *out); /* VKS_HIDDEN, VKS_OUTDATED */
 vks_status vks_offscreen_acquire(vks_swapchain *s, vks_frame *out);     /* VKS_TIMEOUT: none is free */
-void vks_offscreen_present(vks_swapchain *s, uint32_t index);           /* caller holds device->lock too */
+uint32_t vks_offscreen_find(const vks_swapchain *s); /* the image of the next acquire; UINT32_MAX: none is free */
+void vks_offscreen_present(vks_swapchain *s, uint32_t index); /* caller holds device->lock too */
 
 /* ---- frame_batch.c: caller holds both locks, and has the queue ---- */
 /* Submits a batch that waits for the frame's acquire. With `signal` (not 0) the batch also has the
@@ -295,6 +328,13 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline); /* call
 #define VKS_STALE ((vks_status) - 1) /* the driver's VK_ERROR_OUT_OF_DATE_KHR; never leaves native/present/ */
 /* The driver's next image becomes VKS_IMAGE_RETURNED. */
 vks_status vks_acquire_next(vks_swapchain *s, uint64_t timeout, uint32_t *index, bool *is_suboptimal);
+
+/* Returns what an acquire would return, apart from the pace of frames. An image that the driver has
+ * is RETURNED then. */
+vks_status vks_acquire_look(vks_swapchain *s, uint64_t deadline);
+
+/* ---- frame_thread.c ---- */
+void vks_frame_thread_join(vks_swapchain *s); /* of a closed swapchain without references */
 
 /* ---- close.c: caller holds swapchain->lock ---- */
 /* Waits until all presents are complete or given up. VKS_INTERRUPTED: call again, with s->finishing

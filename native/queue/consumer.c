@@ -153,6 +153,8 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
     VKS_NEEDS(queue, surface, length);
     uint64_t began = vks_trace_begin();
     vks_status status = dequeue(queue, deadline, surface, metadata, length);
+    if (__builtin_expect(queue->ready != NULL, 0) && status != VKS_FORKED)
+        vks_queue_update_fd(queue);
     VKS_TRACE(began, trace_dequeue(queue, *surface, began, status));
     return status;
 }

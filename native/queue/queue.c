@@ -81,8 +81,10 @@ static void destroy_memory(vks_queue *queue)
         if (queue->surfaces[i])
             vks_surface_unref(queue->surfaces[i]);
     vks_queue_page_close(&queue->ring);
+    vks_queue_close_fd(queue);
     vks_device_unref(queue->device);
     pthread_mutex_destroy(&queue->lock);
+    pthread_mutex_destroy(&queue->ready_lock);
     free(queue);
 }
 
@@ -124,6 +126,7 @@ vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surf
     queue->spin_ns = VKS_MIN_SPIN_NS;
     queue->mapping.queue = ring.page;
     pthread_mutex_init(&queue->lock, NULL);
+    pthread_mutex_init(&queue->ready_lock, NULL);
     for (uint32_t i = 0; i < count; i++) {
         queue->surfaces[i] = surfaces[i];
         vks_surface_ref(surfaces[i]);
@@ -257,6 +260,7 @@ void vks_queue_close(vks_queue *queue)
         vks_queue_wake(queue->ring.page);
         sched_yield();
     }
+    vks_queue_end_watch(queue);
     vks_peers_remove(&queue->mapping);
 }
 

@@ -2,6 +2,7 @@
 #ifndef VKS_QUEUE_H
 #define VKS_QUEUE_H
 
+#include "os/ready_fd.h"
 #include "shm/queue_page.h"
 #include "surface/message.h"
 #include "surface/surface.h"
@@ -25,6 +26,8 @@ struct vks_queue {
     _Atomic uint32_t sleeping; /* threads that check the page without the lock */
     _Atomic uint32_t spin_ns;  /* ns of spinning before a sleep */
     vks_mapping mapping;
+    pthread_mutex_t ready_lock;
+    _Atomic(vks_ready_fd *) ready; /* of vks_queue_fd(); NULL: none was asked for */
     vks_surface *surfaces[];
 };
 
@@ -38,6 +41,12 @@ uint32_t vks_queue_other_end(vks_queue *queue);
 vks_status vks_queue_not_open_yet(const vks_queue *queue); /* the error */
 /* Commits the pairs that a dead producer wrote; the last one counts if its surface was released. */
 void vks_queue_adopt_pairs(vks_queue *queue);
+
+/* ---- ready.c ---- */
+/* After a call that may change whether a dequeue would wait. The queue has an fd. */
+void vks_queue_update_fd(vks_queue *queue);
+void vks_queue_end_watch(vks_queue *queue); /* of a closed queue, whose page is about to be unmapped */
+void vks_queue_close_fd(vks_queue *queue);
 
 /* ---- descriptor.c ---- */
 __attribute__((visibility("default"))) const vks_message_form *vks_queue_form(void);           /* Python calls it */

@@ -259,6 +259,7 @@ void vks_surface_fail_pending(const vks_access *access, vks_status why)
         surface->pending = false;
     for (vks_work *work; (work = find_ownership(surface, access->ownership.id));)
         vks_work_fail(work, why);
+    vks_surface_changed(surface);
 }
 
 static void fail_use(const vks_access *access, const vks_work *work, vks_status why)

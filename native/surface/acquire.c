@@ -34,6 +34,7 @@ void vks_surface_begin_ownership(vks_surface *surface, uint64_t ownership, const
         surface->pending = false;
     if (ownership > surface->released)
         atomic_store_explicit(&surface->owned, 1, memory_order_release);
+    vks_surface_changed(surface);
 }
 
 vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable)
@@ -117,6 +118,8 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
 {
     uint64_t began = vks_trace_begin();
     vks_status status = wait_and_acquire(surface, key, deadline, wait);
+    if (__builtin_expect(status, 0))
+        vks_surface_acquire_failed(surface, status);
     VKS_TRACE(began, vks_traced_acquire(surface, key, began, deadline, status));
     return status;
 }
@@ -170,6 +173,8 @@ static vks_status try_acquire(vks_surface *surface, uint64_t key, const uint64_t
     for (int tries = 0; try_now(surface, key, epoch, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
         if (!vks_mutex_spin(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
+    if (__builtin_expect(status, 0))
+        vks_surface_acquire_failed(surface, status);
     return status;
 }
 

@@ -72,6 +72,7 @@ static uint64_t detach(vks_surface *surface, bool *had)
         give_image_back(surface);
     surface->is_external = false;
     atomic_store(&surface->owned, 0);
+    vks_surface_changed(surface);
     vks_device_disown(device, VKS_SURFACES, &surface->child);
     return atomic_load(&surface->handle.page->slots[surface->handle.slot].pending_value) ? device->submitted
                                                                                          : surface->last_serial;
@@ -135,6 +136,8 @@ uint64_t vks_surface_close_now(vks_surface *surface)
         if (had)
             vks_mutex_abandon(&surface->handle);
         wake_waiters(surface);
+        if (surface->was_watched)
+            vks_watcher_remove(surface);
         vks_peers_remove(&surface->mapping);
         vks_mutex_leave(&surface->handle);
         drop_semaphores(surface);

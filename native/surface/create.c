@@ -54,6 +54,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
 
 static void destroy_memory(vks_surface *surface)
 {
+    vks_surface_close_fds(surface);
     if (surface->original) {
         vks_surface_unref(surface->original);
     } else {

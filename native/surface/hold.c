@@ -114,5 +114,6 @@ vks_status vks_surface_hold_acquire(vks_surface *surface, uint64_t key, vks_work
     vks_status status = vks_work_hold_copy(&draft, out);
     if (status)
         surface->pending = false;
+    vks_surface_changed(surface);
     return status;
 }

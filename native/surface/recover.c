@@ -63,6 +63,7 @@ static vks_status recover_begin(vks_surface *surface)
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_mutex_recover_begin(&surface->handle))) {
         surface->recovering = true;
+        vks_surface_changed(surface);
         vks_surface_fail_held(surface, true, VKS_ABANDONED); /* they and this call would wait for each other */
     }
     pthread_mutex_unlock(&device->lock);
@@ -145,6 +146,7 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
             vks_surface_begin_ownership(surface, ++surface->next_ownership, &(vks_wait_point){0});
     }
     surface->recovering = false;
+    vks_surface_changed(surface);
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(device);
     pthread_mutex_unlock(&device->lock);

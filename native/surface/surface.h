@@ -19,6 +19,8 @@ struct vks_presentable {
     vks_status (*refill)(vks_presentable *itself); /* creates a spare semaphore */
 };
 
+typedef struct vks_key_fd vks_key_fd;
+
 struct vks_surface {
     vks_child child;
     vks_device *device;
@@ -71,6 +73,8 @@ struct vks_surface {
     uint32_t index;               /* in that network */
     void *image;                  /* of native/engine; NULL: the caller's own */
     void (*drop_image)(vks_surface *surface); /* of an original handle: its memory is about to be freed */
+    _Atomic(vks_key_fd *) key_fds;            /* of vks_surface_acquire_fd(); device->lock */
+    _Atomic bool was_watched;                 /* there was such an fd, so the watcher may know this handle */
     vks_mapping mapping;
 };
 
@@ -228,6 +232,19 @@ vks_status vks_surface_watch(void *surface);
 /* Tries once under the lock, and briefly spins. `epoch`: for a queue, the epoch that the pair
  * names; else NULL. */
 vks_status vks_surface_try(vks_surface *surface, uint64_t key, const uint64_t *epoch);
+
+/* ---- key_fds.c ---- */
+/* Sets the fds by the state of now. Caller holds device->lock. */
+void vks_surface_update_fds(vks_surface *surface);
+/* The same after a call that may change the answer of the next acquire. Caller holds device->lock. */
+static inline void vks_surface_changed(vks_surface *surface)
+{
+    if (__builtin_expect(atomic_load_explicit(&surface->key_fds, memory_order_relaxed) != NULL, 0))
+        vks_surface_update_fds(surface);
+}
+/* The same after an acquire that returned `status`. Takes device->lock. */
+void vks_surface_acquire_failed(vks_surface *surface, vks_status status);
+void vks_surface_close_fds(vks_surface *surface); /* of a handle without references */
 
 /* ---- release.c ---- */
 /* Submits the batch of a release, or holds it behind held operations (`behind`). Caller holds

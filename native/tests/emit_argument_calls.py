@@ -99,6 +99,9 @@ static PFN_vkVoidFunction no_function(VkInstance instance, const char *name)
 }
 """
 
+# Functions whose object owns the fd.
+BORROWED = {"vks_observer_fd", "vks_queue_fd", "vks_surface_acquire_fd", "vks_swapchain_frame_fd"}
+
 
 @dataclass
 class Function:
@@ -130,7 +133,7 @@ def add_out(function: Function, kind: str, name: str) -> None:
         function.after.append(f"if (!status) keep_{plain}(made_{name});")
     elif plain in KEPT:
         function.after.append(f"if (!status) keep_{plain}(&made_{name});")
-    elif plain == "int" and name != "semaphore_fd" and function.name != "vks_observer_fd":
+    elif plain == "int" and name != "semaphore_fd" and function.name not in BORROWED:
         partner = "made_semaphore_fd" if function.name.endswith("_export") else "-1"
         function.after.append(f"if (!status) argument_keep_fds(made_{name}, {partner});")
 

@@ -16,7 +16,8 @@ MEMBERS = {
     ),
     "CommandList": "blit clear close composite copy device draw_triangles fill_rect is_closed",
     "Consumer": (
-        "close dequeue dequeue_async dequeue_latest device frame is_closed metadata_size recover statistics surfaces"
+        "close dequeue dequeue_async dequeue_latest dequeue_latest_async device fileno frame is_closed metadata_size "
+        "recover statistics surfaces"
     ),
     "Device": (
         "adapter adopt_fence backend capabilities close create_fence create_surface create_swapchain from_handles "
@@ -35,13 +36,13 @@ MEMBERS = {
     "QueueDescriptor": (
         "close duplicate fd_count from_bytes is_closed queue_count recv send spec surface_count to_bytes"
     ),
-    "Receiver": "close device frame is_closed statistics",
-    "Sender": "close device frame is_closed statistics",
+    "Receiver": "close device fileno frame frame_async is_closed statistics",
+    "Sender": "close device frame frame_async is_closed statistics",
     "Submission": "device is_done is_held serial wait",
     "Surface": (
-        "access acquire acquire_async close device discards export format generation height image image_view is_closed "
-        "is_host_visible is_owned mutex read recover release shape spec statistics stride sync tiling to_linear usage "
-        "width write"
+        "access acquire acquire_async acquire_fd close close_acquire_fd device discards export format generation "
+        "height image image_view is_closed is_host_visible is_owned mutex read recover release shape spec statistics "
+        "stride sync tiling to_linear usage width write"
     ),
     "SurfaceDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
     "SurfaceQueue": (
@@ -49,7 +50,7 @@ MEMBERS = {
         "statistics"
     ),
     "Swapchain": (
-        "acquire capture close color_space device extent format frame image_count is_closed prepare present "
+        "acquire capture close color_space device extent format frame frame_fd image_count is_closed prepare present "
         "present_mode present_prepared resize retarget statistics"
     ),
     "View": "array cairo dtype format image image_view layout pillow shape skia strides surface writable",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vkshare.core import submissions
 from vkshare.errors import AcquireTimeout
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from vkshare.core.queue_ends import Consumer
     from vkshare.core.surface import Surface
 
+T = TypeVar("T")
 Future = asyncio.Future[None]
 Notify = Callable[[EventQueue, int], None]
 _Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; the awaited event
@@ -156,14 +158,26 @@ async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
 
 async def dequeue(consumer: Consumer, timeout: float | None) -> tuple[Surface, bytes]:
     """Consumer.dequeue_async(). A cancelled wait takes nothing out of the queue."""
+    return await take(consumer, partial(consumer.dequeue, 0), timeout, lambda: None)
+
+
+async def take(
+    consumer: Consumer, attempt: Callable[[], T], timeout: float | None, longest: Callable[[], float | None]
+) -> T:
+    """Repeats an attempt that may raise AcquireTimeout; between two it waits for a pair of the consumer's queue.
+
+    `longest` returns the most seconds of a wait; None: no limit.
+    """
     seconds = arguments.timeout(timeout)
     try:
         async with asyncio.timeout(seconds):
             while True:
                 try:
-                    return consumer.dequeue(0)
+                    return attempt()
                 except AcquireTimeout:
-                    await event_queue_of(consumer.device).wait(consumer, None, consumer._notify)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(longest()):
+                            await event_queue_of(consumer.device).wait(consumer, None, consumer._notify)
     except TimeoutError as error:
         if isinstance(error, AcquireTimeout):
             raise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
 
+from vkshare.core import event_loop
 from vkshare.core.closable import Closable
 from vkshare.core.device import Device
 from vkshare.core.queue import EARLY, FULL, SurfaceQueue, export_all, open_all
@@ -160,6 +163,7 @@ class Sender(_PipeEnd):
         self._free: Consumer = back.open_consumer(device)
         self._kept: list[Surface] = []  # of frames that were not sent, and of a dead receiver
         self._left: list[Surface] = []  # abandoned surfaces with unfinished work
+        self._turn = asyncio.Lock()  # held by the task that draws
 
     @contextlib.contextmanager
     def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
@@ -197,6 +201,50 @@ class Sender(_PipeEnd):
         ...     submission = device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
         """
         self._keep_one(timeout)
+        with self._drawn(metadata) as frame:
+            yield frame
+
+    @contextlib.asynccontextmanager
+    async def frame_async(self, metadata: bytes = b"", timeout: float | None = None) -> AsyncIterator[QueueFrame]:
+        """Hands out a free surface as frame() does, for asyncio: the wait for it suspends the task only.
+
+        Cancelled or timed out before the block, it leaves the pipe as it was. A block that raises or
+        is cancelled sends nothing. Tasks draw one after the other.
+
+        Parameters
+        ----------
+        metadata
+            Bytes that travel with the frame. ``frame.metadata`` may be set in the block.
+        timeout
+            Seconds to wait for a free surface, and for the task that draws; None: without limit.
+
+        Yields
+        ------
+        QueueFrame
+            `frame.view` is drawn into.
+
+        Raises
+        ------
+        AcquireTimeout
+            The receiver gave nothing back in time, or another task draws. The other errors are those of frame().
+        """
+        deadline = Deadline(timeout)
+        try:
+            async with asyncio.timeout(deadline.left()):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise AcquireTimeout(f"another task has drawn for {timeout} s") from None
+        try:
+            attempt, slice_of = partial(self._keep_one, 0), lambda: _SLICE if self._left else None
+            await event_loop.take(self._free, attempt, deadline.left(), slice_of)
+            with self._drawn(metadata) as frame:
+                yield frame
+        finally:
+            self._turn.release()
+
+    @contextlib.contextmanager
+    def _drawn(self, metadata: bytes) -> Iterator[QueueFrame]:
+        """Hand out the last kept surface for a block, and send it at the end of the block."""
         frame = QueueFrame(self._kept.pop(), metadata)
         is_over = False
         try:
@@ -315,13 +363,71 @@ class Receiver(_PipeEnd):
         b'hello'
         """
         if not self._is_clean:
-            held = [frame.surface for frame in self._frames if not frame._is_over]
-            for surface in self._owned(self._in, held):
-                if surface not in held:  # a call was interrupted with it
-                    self._give_back(surface)
+            self._return_unheld()
         self._is_clean = False
         take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
-        frame = QueueFrame(*take)
+        with self._received(*take) as frame:
+            yield frame
+
+    @contextlib.asynccontextmanager
+    async def frame_async(self, timeout: float | None = None, *, latest: bool = False) -> AsyncIterator[QueueFrame]:
+        """Takes the next frame as frame() does, for asyncio: the wait for it suspends the task only.
+
+        Cancelled or timed out before the block, it leaves the pipe as it was. The surface goes back
+        at the end of the block, also if the block is cancelled.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for a frame; None: without limit.
+        latest
+            Whether to take the newest frame that was sent; older ones are given back at once.
+
+        Yields
+        ------
+        QueueFrame
+            Unpacks as (surface, metadata). The errors are those of frame().
+        """
+        if not self._is_clean:
+            self._return_unheld()
+        self._is_clean = False
+        if latest:
+            take = await self._in.dequeue_latest_async(timeout, into=self._back)
+        else:
+            take = await self._in.dequeue_async(timeout)
+        with self._received(*take) as frame:
+            yield frame
+
+    def fileno(self) -> int:
+        """Returns an fd that is readable while ``frame(timeout=0)`` would not raise AcquireTimeout.
+
+        For other event loops: use it only to poll. The receiver owns it, and closes it when the
+        object ends. A close, the end of the sender and a loss of the device make it readable, and
+        frame() raises the error.
+
+        Returns
+        -------
+        int
+            The file descriptor, the same for each call.
+
+        Raises
+        ------
+        OSError
+            Too many file descriptors are open.
+        """
+        return self._in.fileno()
+
+    def _return_unheld(self) -> None:
+        """Give back what an interrupted call took."""
+        held = [frame.surface for frame in self._frames if not frame._is_over]
+        for surface in self._owned(self._in, held):
+            if surface not in held:
+                self._give_back(surface)
+
+    @contextlib.contextmanager
+    def _received(self, surface: Surface, metadata: bytes) -> Iterator[QueueFrame]:
+        """Hand out a surface that was dequeued for a block, and give it back at the end of the block."""
+        frame = QueueFrame(surface, metadata)
         self._frames.append(frame)
         self._is_clean = True
         try:

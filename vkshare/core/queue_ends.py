@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vkshare import _native
@@ -15,7 +16,7 @@ from vkshare.core.view import View
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
 from vkshare.util import arguments, pages
 from vkshare.util.event_queue import EventQueue, pointer_of
-from vkshare.util.library_calls import NotInitialised, cell_capsule, check, ffi, lib, make, pointer, u64
+from vkshare.util.library_calls import NotInitialised, borrow_fd, cell_capsule, check, ffi, lib, make, pointer, u64
 
 if TYPE_CHECKING:
     from vkshare.core.queue import SurfaceQueue
@@ -228,7 +229,49 @@ class Consumer(_QueueEnd, _native.Consumer):
             The surface, which this device owns, and its metadata.
         """
         back = self._way_back(into)
-        newest = self.dequeue(timeout)
+        return self._newest(self.dequeue(timeout), back)
+
+    async def dequeue_latest_async(
+        self, timeout: float | None = None, *, into: Producer | None = None
+    ) -> tuple[Surface, bytes]:
+        """Dequeues as dequeue_latest() does, for asyncio. Cancelled or timed out, it leaves the queue as it was.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for a pair; None: without limit.
+        into
+            As for dequeue_latest().
+
+        Returns
+        -------
+        tuple of Surface and bytes
+            The surface, which this device owns, and its metadata.
+        """
+        back = self._way_back(into)
+        return self._newest(await self.dequeue_async(timeout), back)
+
+    def fileno(self) -> int:
+        """Returns an fd that is readable while ``dequeue(timeout=0)`` would not raise AcquireTimeout.
+
+        For other event loops: use it only to poll. The consumer owns it, and closes it when the
+        object ends. A close, the end of the producer and a loss of the device make it readable, and
+        dequeue() raises the error.
+
+        Returns
+        -------
+        int
+            The file descriptor, the same for each call.
+
+        Raises
+        ------
+        OSError
+            Too many file descriptors are open.
+        """
+        return borrow_fd(partial(lib.vks_queue_fd, self._pointer), "Consumer.fileno")
+
+    def _newest(self, newest: tuple[Surface, bytes], back: Producer) -> tuple[Surface, bytes]:
+        """Dequeue what came after `newest`, and give all but the last back."""
         for _ in range(self.queue.count - 1):  # more may come meanwhile, without an end
             try:
                 newer = self.dequeue(0)

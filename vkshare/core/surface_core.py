@@ -9,6 +9,7 @@ from vkshare import _native, formats
 from vkshare.core.pending_acquire import PendingAcquire
 from vkshare.util.library_calls import (
     NotInitialised,
+    borrow_fd,
     cell_capsule,
     check,
     ffi,
@@ -104,6 +105,49 @@ class SurfaceCore(_native.Surface):
         """Start an acquire that waits without a thread; None: the surface was acquired at once."""
         cell = make("vks_work", "Surface.acquire_async", lib.vks_surface_acquire_gpu, self._pointer, u64("key", key))
         return PendingAcquire(self, cell) if cell[0] else None
+
+    def acquire_fd(self, key: int = 0) -> int:
+        """Returns an fd that is readable while ``acquire(key, timeout=0)`` would not raise AcquireTimeout.
+
+        For other event loops: use it only to poll. The surface owns it. It is the same for each
+        call with the key, and closed when the surface object ends, or by close_acquire_fd(). While
+        this handle owns the surface it is not readable. A close, a loss of the device and the death
+        of an owner make it readable, and acquire() raises the error.
+
+        If another handle acquires first, the fd stays readable until the next acquire() of this one
+        raises AcquireTimeout.
+
+        Parameters
+        ----------
+        key
+            The key that the owner's release leaves.
+
+        Returns
+        -------
+        int
+            The file descriptor.
+
+        Raises
+        ------
+        InvalidCallError
+            The surface is of a queue or a swapchain, which controls its ownership.
+        OSError
+            Too many file descriptors are open.
+        """
+        get = partial(lib.vks_surface_acquire_fd, self._pointer, u64("key", key))
+        return borrow_fd(get, "Surface.acquire_fd")
+
+    def close_acquire_fd(self, key: int = 0) -> None:
+        """Closes the fd of acquire_fd(key) before the surface ends, for programs whose keys grow.
+
+        Remove the fd from the event loop first. Without effect if there is none.
+
+        Parameters
+        ----------
+        key
+            As for acquire_fd().
+        """
+        lib.vks_surface_close_acquire_fd(self._pointer, u64("key", key))
 
     def _next_key(self) -> int:
         """The key after the last one used."""

@@ -20,6 +20,7 @@ __all__ = [
     "TIMEOUT",
     "LibraryObject",
     "NotInitialised",
+    "borrow_fd",
     "capsule",
     "cell_capsule",
     "check",
@@ -159,6 +160,13 @@ def take_fds(create: Callable[[Any, Any], int], what: str) -> tuple[int, int]:
     fds: tuple[int, int] = cell[0], cell[1]
     lib.empty_fds(cell)
     return fds
+
+
+def borrow_fd(get: Callable[[Any], int], what: str) -> int:
+    """Return the fd that get() writes to a place, and that stays the object's."""
+    place = ffi.new("int *")
+    check(get(place), what)
+    return int(place[0])
 
 
 class NotInitialised:

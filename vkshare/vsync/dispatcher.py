@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from vkshare.util import arguments, library_calls
 from vkshare.util.closing import NativeClosing, on_error
@@ -172,9 +173,7 @@ class Observer(NativeClosing, LibraryObject):
         OSError
             Too many file descriptors are open.
         """
-        out = ffi.new("int *")
-        check(lib.vks_observer_fd(self._pointer, out), "Observer.fileno")
-        return int(out[0])
+        return library_calls.borrow_fd(partial(lib.vks_observer_fd, self._pointer), "Observer.fileno")
 
     def _take(self, timeout: float | None) -> Tick | None:
         """Returns the newest tick, or None if the timeout has passed."""
