@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vkshare import Adapter, Device
     from vkshare.testing.validation import Collector
 
-pytest_plugins = ["vkshare.testing.golden_plugin"]
+pytest_plugins = ["vkshare.testing.fault_plugin", "vkshare.testing.golden_plugin"]
 _MARKERS = (
     "vks_gpu: needs a real GPU",
     "vks_cuda: needs CUDA",

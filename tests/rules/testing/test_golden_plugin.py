@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
+from support.tree_paths import ROOT
 
+from vkshare import cli
 from vkshare.testing import failures
 
 pytest_plugins = ["support.other_suites"]
@@ -43,24 +47,20 @@ def goldens(project: pytest.Pytester) -> set[str]:
 ALL = {*(f"array-{n}.png" for n in range(6)), "by-surface.png", "by-view.png"}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_references_are_taken_compared_and_reported(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+def test_references_are_taken_compared_and_reported_by_two_workers(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("xdist")
-    from PIL import Image
-
-    taken = project.runpytest_subprocess(*workers, "--vks-update-goldens")
+    taken = project.runpytest_subprocess("-n2", "--vks-update-goldens")
     taken.assert_outcomes(passed=7)
     taken.stdout.fnmatch_lines(["*= goldens =*", "goldens/array-0.png  test_pictures.py::test_array[[]0[]]"])
     assert goldens(project) == ALL
     assert Image.open(project.path / "goldens" / "by-surface.png").getpixel((3, 3)) == (255, 0, 0, 255)
-    project.runpytest_subprocess(*workers).assert_outcomes(passed=7)
+    project.runpytest_subprocess("-n2").assert_outcomes(passed=7)
     results = project.path / "build" / "vks-goldens"
     assert [path.name for path in results.iterdir()] == ["run.json"]
     assert len(failures.uses(results)) == 8, "the controller knows what all workers compared"
     monkeypatch.setenv("CHANGED", "100")
-    result = project.runpytest_subprocess(*workers)
+    result = project.runpytest_subprocess("-n2")
     result.assert_outcomes(failed=6, passed=1)
     result.stdout.fnmatch_lines(
         ["*array-0 differs from goldens/array-0.png: 64 of 64 pixels differ*", "6 differ: file:///*index.html"]
@@ -72,31 +72,25 @@ def test_references_are_taken_compared_and_reported(
 
 def test_the_folders_are_chosen_in_the_configuration(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nvks_goldens = pictures/wanted\nvks_results = out")
-    project.runpytest_subprocess("--vks-update-goldens", "-k", "array").assert_outcomes(passed=6)
+    project.runpytest_inprocess("--vks-update-goldens", "-k", "array").assert_outcomes(passed=6)
     assert len(list((project.path / "pictures" / "wanted").iterdir())) == 6
     (project.path / "pictures" / "wanted" / "array-3.png").unlink()
-    project.runpytest_subprocess("-k", "array").assert_outcomes(passed=5, failed=1)
+    project.runpytest_inprocess("-k", "array").assert_outcomes(passed=5, failed=1)
     assert (project.path / "out" / "index.html").is_file()
 
 
 def test_a_run_without_goldens_writes_nothing_and_keeps_the_last_results(project: pytest.Pytester) -> None:
     project.makepyfile(test_other="def test_other(): pass")
-    project.runpytest_subprocess("test_other.py").assert_outcomes(passed=1)
+    project.runpytest_inprocess("test_other.py").assert_outcomes(passed=1)
     assert not (project.path / "build").exists()
-    project.runpytest_subprocess("-k", "array").assert_outcomes(failed=6)
-    project.runpytest_subprocess("test_other.py").assert_outcomes(passed=1)
+    project.runpytest_inprocess("-k", "array").assert_outcomes(failed=6)
+    project.runpytest_inprocess("test_other.py").assert_outcomes(passed=1)
     assert len(failures.read(project.path / "build" / "vks-goldens")) == 6
 
 
 def test_the_example_runs_under_xdist_fails_on_a_change_and_passes_once_approved(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
-    from support.tree_paths import ROOT
-
-    from vkshare import cli
-
     shutil.copytree(ROOT / "examples" / "testing", suite.path, dirs_exist_ok=True)
     suite.runpytest_subprocess("-n2").assert_outcomes(passed=3)
     program = suite.path / "test_pictures.py"
