@@ -138,7 +138,7 @@ def _is_in(page: dict[str, Any], slot: dict[str, Any], at: str) -> bool:
     if at == "waiting":
         return bool(slot["waiting"])
     if at == "owned":
-        return page["state"] == 1 and page["owner_slot"] == slot["slot"]
+        return bool(page["state"] == 1 and page["owner_slot"] == slot["slot"])
     return bool(slot["pending_value"])
 
 

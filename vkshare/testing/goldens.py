@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GoldenRun:
-    """What one pytest process knows of a run. Under xdist the workers judge, and the controller finishes.
+    """The part of a run that one pytest process has. Under xdist the workers judge, and the controller finishes.
 
     Parameters
     ----------

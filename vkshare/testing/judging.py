@@ -114,11 +114,11 @@ def _by_ssim(got: Array, wanted: Array, limit: float) -> Judgement:
     extent = 255.0 if wanted.dtype == np.uint8 else max(1.0, float(np.ptp(wanted)))
     values, least = [], np.ones(got.shape[:2])
     for channel in range(got.shape[2]):
-        sides = [np.asarray(each[:, :, channel], np.float32) for each in (wanted, got)]
-        if np.array_equal(*sides):
+        left, right = (np.asarray(each[:, :, channel], np.float32) for each in (wanted, got))
+        if np.array_equal(left, right):
             values.append(1.0)
             continue
-        value, similar = metrics.structural_similarity(*sides, data_range=extent, win_size=window, full=True)
+        value, similar = metrics.structural_similarity(left, right, data_range=extent, win_size=window, full=True)
         values.append(float(value))
         least = np.minimum(least, similar)
     mean = sum(values) / len(values)

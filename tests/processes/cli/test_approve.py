@@ -48,7 +48,9 @@ def test_one_picture_is_taken_over_by_its_name(failed: Path) -> None:
 
 def test_a_list_changes_nothing(failed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["approve", "--list"]) == 0
-    assert "first   tests/test_a.py::test_first   none       first has no reference in goldens" in capsys.readouterr().out
+    assert (
+        "first   tests/test_a.py::test_first   none       first has no reference in goldens" in capsys.readouterr().out
+    )
     assert cli.main(["approve", "--list", "--json", "first"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["name"], row["folder"], row["level"]) == ("first", "goldens", None)

@@ -29,7 +29,18 @@ DOCUMENTS = (
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("guide", "presentation", "vsync", "server", "compositor", "opengl", "cuda", "interop", "platforms", "testing")
+        for name in (
+            "guide",
+            "presentation",
+            "vsync",
+            "server",
+            "compositor",
+            "opengl",
+            "cuda",
+            "interop",
+            "platforms",
+            "testing",
+        )
     ),
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
