@@ -10,6 +10,8 @@ from contextlib import ExitStack
 import pytest
 from support.time_limits import Measured
 
+from vkshare import Device
+
 pytest_plugins = ["support.driver_selection", "support.rule_results"]
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which some of them send.
@@ -21,6 +23,12 @@ def pytest_collection_finish() -> None:
     # What collecting made stays: the collections that tests ask for need not go through it each time.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def device(vks_device: Device) -> Device:
+    """The plugin's device under a shorter name."""
+    return vks_device
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from vkshare.cli import table
 
 HELP = "each exported surface, fence and queue: owners and values; of a surface also its waiters, and their time"
 
-_MUTEX, _FENCE, _QUEUE = "vkshare:mutex", "vkshare:fence", "vkshare:queue"  # the names that the core gives its memfds
 _ENDS = ("never opened", "open", "closed")
 _STATUSES = ("ok", "lost", "closed", "broken")
 
@@ -41,15 +40,17 @@ def collect() -> dict[str, Any]:
 
     {"surfaces": [...], "fences": [...], "queues": [...], "unreadable": [...]}.
     """
+    from vkshare.util.pages import inspect_path, page_fds
+
     pages: dict[tuple[int, int], dict[str, Any]] = {}  # by device and inode of the memfd: one page, many processes
     for pid in _own_processes():
-        for fd in _page_fds(pid):
+        for fd in page_fds(pid):
             with contextlib.suppress(OSError):  # it ended, or closed the fd, in this moment
                 status = os.stat(fd)
                 page = pages.setdefault((status.st_dev, status.st_ino), {"processes": set(), "page": None})
                 page["processes"].add(pid)
                 if page["page"] is None:
-                    page["page"] = _look(fd)
+                    page["page"] = inspect_path(fd)
     reported: dict[str, Any] = {"surfaces": [], "fences": [], "queues": [], "unreadable": []}
     now = time.monotonic()
     for found in pages.values():
@@ -67,28 +68,6 @@ def _own_processes() -> Iterator[int]:
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and entry.stat().st_uid == uid:
                 yield int(entry.name)
-
-
-def _page_fds(pid: int) -> Iterator[str]:
-    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                if os.readlink(entry.path).startswith(tuple(f"/memfd:{name}" for name in (_MUTEX, _FENCE, _QUEUE))):
-                    yield entry.path
-
-
-def _look(path: str) -> dict[str, Any] | None:
-    """The page, or None if it is none of ours or of another version."""
-    from vkshare.errors import DescriptorError
-    from vkshare.util import pages
-
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return pages.queue_page_inspect(fd) if _QUEUE in os.readlink(path) else pages.page_inspect(fd)
-    except DescriptorError:
-        return None
-    finally:
-        os.close(fd)
 
 
 # ---- report ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vkshare.errors import UnsupportedError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -59,7 +61,7 @@ def assert_images_close(
         raise AssertionError(
             f"actual is {got.shape} of {got.dtype}, expected is {wanted.shape} of {wanted.dtype}: not to be compared"
         )
-    difference = _difference(got, wanted)
+    difference = difference_of(got, wanted)
     bad = ~(difference <= tolerance)  # NaN is never close
     pixels = bad.any(axis=-1) if bad.ndim == 3 else bad
     if pixels.mean() <= differing if pixels.size else True:
@@ -72,7 +74,8 @@ def assert_images_close(
     )
 
 
-def _difference(got: Array, wanted: Array) -> Array:
+def difference_of(got: Array, wanted: Array) -> Array:
+    """Return how far each channel of each pixel is off; NaN where one is NaN."""
     import numpy as np
 
     if got.dtype == np.uint32:  # rgb10a2: by channel, or a carry would look like a large difference
@@ -101,34 +104,13 @@ def _write(name: str, got: Array, wanted: Array, difference: Array) -> list[Path
 
 
 def _write_one(path: Path, picture: Array) -> Path:
-    import numpy as np
+    from vkshare.testing import picture_files
 
-    try:
-        from PIL import Image
-    except ImportError:
-        np.save(path.with_name(path.name + ".npy"), picture)
-        return path.with_name(path.name + ".npy")
-    file = path.with_name(path.name + ".png")
-    Image.fromarray(_as_bytes(picture)).save(file)
+    for suffix in picture_files.SUFFIXES:
+        file = path.with_name(path.name + suffix)
+        try:
+            picture_files.save(file, picture)
+        except UnsupportedError:  # without Pillow
+            continue
+        break
     return file
-
-
-def _as_bytes(picture: Array) -> Array:
-    """Convert to the pixels of a PNG: grey, RGB or RGBA bytes.
-
-    Floats are taken as 0 to 1; two channels become red and green.
-    """
-    import numpy as np
-
-    if picture.dtype == np.uint32:
-        picture = (picture >> np.array([2, 12, 22], np.uint32)) & 255
-    elif picture.dtype == np.uint16:
-        picture = picture >> 8
-    elif picture.dtype != np.uint8:
-        picture = np.nan_to_num(np.clip(picture.astype(np.float64), 0, 1)) * 255 + 0.5
-    data = np.asarray(picture, np.uint8)
-    if data.ndim == 3 and data.shape[2] == 1:
-        return data[:, :, 0]
-    if data.ndim == 3 and data.shape[2] == 2:
-        return np.dstack([data, np.zeros_like(data[:, :, 0])])
-    return data

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from typing import Any
 
+from vkshare.errors import DescriptorError
 from vkshare.util.library_calls import check, ffi, lib, take_fd
+
+_MUTEX, _FENCE, _QUEUE = "vkshare:mutex", "vkshare:fence", "vkshare:queue"  # the names that the core gives its memfds
+
+
+def page_fds(pid: int) -> Iterator[str]:
+    """Yield a path below /proc for each file descriptor of a process that is a page; none for a process that ended."""
+    names = tuple(f"/memfd:{name}" for name in (_MUTEX, _FENCE, _QUEUE))
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if os.readlink(entry.path).startswith(names):
+                    yield entry.path
+
+
+def inspect_path(path: str) -> dict[str, Any] | None:
+    """Return the page of page_fds(), or None if it is not vkshare's or of another version. OSError: it was closed."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return queue_page_inspect(fd) if _QUEUE in os.readlink(path) else page_inspect(fd)
+    except DescriptorError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def page_inspect(fd: int) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def test_a_page_that_cannot_be_told_hides_no_other(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    look = ps._look
+    look = pages.inspect_path
 
     def fail(path: str) -> dict[str, Any] | None:
         page = look(path)
@@ -222,7 +222,7 @@ def test_a_page_that_cannot_be_told_hides_no_other(
             page["state"] = 99
         return page
 
-    monkeypatch.setattr(ps, "_look", fail)
+    monkeypatch.setattr(pages, "inspect_path", fail)
     reported = ps.collect()
     assert reported["fences"]
     assert any("IndexError" in page["why"] and os.getpid() in page["processes"] for page in reported["unreadable"])

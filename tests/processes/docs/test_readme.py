@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,18 @@ DOCUMENTS = (
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("guide", "presentation", "vsync", "server", "compositor", "opengl", "cuda", "interop", "platforms")
+        for name in (
+            "guide",
+            "presentation",
+            "vsync",
+            "server",
+            "compositor",
+            "opengl",
+            "cuda",
+            "interop",
+            "platforms",
+            "testing",
+        )
     ),
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -164,6 +176,19 @@ def test_the_guides_test_passes_as_a_test(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert re.search(r"[1-9]\d* passed", done.stdout)
+
+
+def test_the_tests_of_the_testing_page_pass(tmp_path: Path) -> None:
+    shown, *others = blocks("docs/testing.md")
+    folder = ROOT / "examples" / "testing"
+    assert shown == (folder / "test_pictures.py").read_text()
+    shutil.copytree(folder / "goldens", tmp_path / "goldens")
+    for number, block in enumerate((shown, *others)):
+        (tmp_path / f"test_{number}.py").write_text(block)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

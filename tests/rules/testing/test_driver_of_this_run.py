@@ -7,7 +7,7 @@ import os
 import pytest
 
 import vkshare as vks
-from vkshare.testing.plugin import is_of
+from vkshare.testing.drivers import is_of
 
 pytestmark = pytest.mark.driver_dependent
 
