@@ -64,7 +64,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 20) 
         time.sleep(0.005)
 
 
-def seen(display: str, window: int, picture: np.ndarray) -> None:
+def seen(display: str, window: int, picture: np.ndarray, timeout: float = 20) -> None:
     """The X window shows the picture, as another client of its server sees it."""
     import xcffib
     import xcffib.xproto as x
@@ -79,7 +79,7 @@ def seen(display: str, window: int, picture: np.ndarray) -> None:
         return rgba
 
     try:
-        assert_on_screen(read, picture)
+        assert_on_screen(read, picture, timeout)
     finally:
         client.disconnect()
 

@@ -20,6 +20,7 @@ _log = logging.getLogger("vkshare.present")
 _DESTROY_NOTIFY, _CONFIGURE_NOTIFY = 17, 22
 _STRUCTURE_NOTIFY = 1 << 17
 _EVENT_MASK = 1 << 11  # CWEventMask
+_XFIXES_VERSION = (6, 0)  # as Mesa states it
 
 
 def unsupported_on_wayland() -> UnsupportedError:
@@ -73,7 +74,13 @@ class WatchedWindow(FlagClosing):
         self._closed = False
 
     def _set_up(self) -> None:
-        """Called with the connection open, before the window is watched."""
+        """Prepares the connection for a driver, before the window is watched.
+
+        Mesa knows a connection by its address. It takes a new one at the address of a closed one
+        for negotiated, and the server refuses XFIXES to a client that has stated no version.
+        """
+        if self._x.extension("XFIXES") is not None:
+            self._x.ask(self._x.xfixes.QueryVersion, *_XFIXES_VERSION)
 
     def _watch(self) -> None:
         """Has the server report the window's sizes and its end."""

@@ -104,6 +104,7 @@ class X11Connection:
         self.shm: Any = self._connection(xcffib.shm.key)
         self.present: Any = self._connection(xcffib.present.key)
         self.randr: Any = self._connection(xcffib.randr.key)
+        self.xfixes: Any = self._connection(xcffib.xfixes.key)
         self._pointer = ctypes.c_void_p(int(xcffib.ffi.cast("uintptr_t", self._connection._conn)))
         self._is_lost = False
         self.is_local, self.chunk = self._tune()
@@ -338,6 +339,7 @@ def _load() -> Any:
         import xcffib.present
         import xcffib.randr
         import xcffib.shm
+        import xcffib.xfixes
         import xcffib.xproto
     except (ImportError, OSError) as error:
         raise UnsupportedError(
