@@ -110,11 +110,11 @@ def tight_rows_refused(spec: ImageSpec, stride: int, row_alignment: int, where: 
     """Return the error for rows of `stride` bytes where rows without padding are wanted."""
     pixel = spec.format.bytes_per_pixel
     step = row_alignment // math.gcd(row_alignment, pixel)
-    widths = f"widths that are multiples of {step} need no padding, such as {-(-spec.width // step) * step}" if step else ""
+    nearest = -(-spec.width // step) * step if step else 0
     return UnsupportedError(
         f'a {spec.width}x{spec.height} {spec.format.name} surface with stride="tight"',
         f"a row is {spec.width * pixel} bytes, and on {where} rows are {stride} bytes apart",
-        widths,
+        f"widths that are multiples of {step} need no padding, such as {nearest}" if step else "",
     )
 
 

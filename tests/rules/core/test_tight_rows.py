@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -33,6 +34,11 @@ def linear(device: vks.Device, width: int, name: str, **options: str) -> vks.Sur
     pytest.skip(str(refused))
 
 
+def linear_stride(device: vks.Device, width: int, name: str) -> int:
+    with linear(device, width, name) as surface:
+        return surface.stride
+
+
 @pytest.mark.parametrize("name", formats.FORMATS)
 def test_rows_whose_length_is_a_multiple_of_the_alignment_have_no_padding(device: vks.Device, name: str) -> None:
     alignment = device.capabilities.row_alignment
@@ -49,19 +55,18 @@ def test_rows_whose_length_is_a_multiple_of_the_alignment_have_no_padding(device
 def test_tight_rows_have_no_byte_between_them_or_the_error_names_a_width_that_needs_none(
     device: vks.Device, name: str, width: int
 ) -> None:
-    try:
-        surface = linear(device, width, name, stride="tight")
-    except UnsupportedError as error:
-        assert device.backend == "vulkan"
-        assert f"a row is {bytes_of(name, width)} bytes" in error.why
-        words = error.hint.split()
-        assert words[:5] == "widths that are multiples of".split()
-        step, nearest = int(words[5]), int(words[-1])
-        assert nearest % step == 0 <= nearest - width < step
-        surface = linear(device, nearest, name, stride="tight")
-    with surface:
-        assert surface.stride == bytes_of(name, surface.width)
-        assert surface.tiling == "linear"
+    if device.backend == "cpu" or linear_stride(device, width, name) == bytes_of(name, width):
+        with linear(device, width, name, stride="tight") as surface:
+            assert (surface.stride, surface.tiling) == (bytes_of(name, width), "linear")
+        return
+    with pytest.raises(UnsupportedError, match=f"a row is {bytes_of(name, width)} bytes") as refused:
+        linear(device, width, name, stride="tight")
+    numbers = re.fullmatch(r"widths that are multiples of (\d+) need no padding, such as (\d+)", refused.value.hint)
+    assert numbers is not None
+    step, nearest = map(int, numbers.groups())
+    assert nearest % step == 0 <= nearest - width < step
+    with linear(device, nearest, name, stride="tight") as surface:
+        assert surface.stride == bytes_of(name, nearest)
 
 
 def test_a_picture_in_tight_rows_crosses_to_another_device(device: vks.Device, vks_open: Open) -> None:
@@ -102,5 +107,5 @@ def test_draws_and_copies_reach_rows_that_begin_at_any_byte(device: vks.Device, 
 def test_tight_rows_in_the_drivers_own_order_are_a_contradiction(device: vks.Device) -> None:
     with pytest.raises(ValueError, match="stride is 'tight' and tiling 'optimal'"):
         device.create_surface(8, 8, tiling="optimal", stride="tight")
-    with pytest.raises(ValueError, match="stride is 'loose'; allowed are 'aligned' or 'tight'|stride"):
+    with pytest.raises(ValueError, match="stride is 'loose'"):
         device.create_surface(8, 8, stride="loose")
