@@ -489,18 +489,35 @@ def timer(world: World, dice: random.Random) -> None:
     world.call(made, "remove", driver)
 
 
+# ---- event loops -------------------------------------------------------------------------------------------------
+
+
+@weight(4)
+def readiness(world: World, dice: random.Random) -> None:
+    world.call(world.any(dice, "Surface"), dice.choice(("acquire_fd", "close_acquire_fd")), dice.randrange(3))
+    world.call(world.any(dice, "Consumer", "Receiver"), "fileno")
+    world.call(world.any(dice, "Swapchain"), "frame_fd")
+
+
 # ---- asyncio -----------------------------------------------------------------------------------------------------
 
 
 @weight(2)
 def awaited(world: World, dice: random.Random) -> None:
     things = world.any(dice, "Surface"), world.any(dice, "Fence"), world.any(dice, "Consumer")
+    pipe_end = world.any(dice, "Sender", "Receiver")
+
+    async def framed() -> None:
+        async with world.call(pipe_end, "frame_async", timeout=0.002) as got:
+            world.call(got, "view")
 
     async def all_of_it() -> None:
         waits = [
             world.call(things[0], "acquire_async", dice.randrange(2), 0.002),
             world.call(things[1], "wait_async", dice.randrange(20)),
             world.call(things[2], "dequeue_async", 0.002),
+            world.call(things[2], "dequeue_latest_async", 0.002),
+            framed(),
         ]
         tasks = [asyncio.ensure_future(wait) for wait in waits if wait is not None]
         _, left = await asyncio.wait(tasks, timeout=0.005)

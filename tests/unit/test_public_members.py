@@ -12,7 +12,7 @@ MEMBERS = {
     "Adapter": "backend capabilities driver index kind name rank uuid",
     "Capabilities": (
         "device_uuid driver_uuid export_timelines formats host_visible max_dimension max_timeline_difference reasons "
-        "subpixel_bits surface_memory tilings"
+        "row_alignment subpixel_bits surface_memory tilings"
     ),
     "CommandList": "blit clear close composite copy device draw_triangles fill_rect is_closed",
     "Consumer": (
@@ -28,7 +28,7 @@ MEMBERS = {
         "value wait wait_async"
     ),
     "FenceDescriptor": "close duplicate fd_count from_bytes is_closed name recv send to_bytes uuids",
-    "Format": "bytes_per_pixel channels code dtype is_srgb name numpy_dtype vk_format",
+    "Format": "bytes_per_pixel channels code dtype is_integer is_srgb name numpy_dtype vk_format",
     "Frame": "acquired close generation height index is_closed is_hidden rendered swapchain view width",
     "Headless": "height width",
     "KeyedMutex": "next_key statistics",

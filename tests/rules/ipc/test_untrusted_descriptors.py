@@ -22,6 +22,7 @@ from support.child_processes import in_child
 from support.fd_counts import no_fd_left, open_fds
 
 import vkshare as vks
+from vkshare import formats
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.ipc import descriptors, transport
 from vkshare.util.library_calls import lib
@@ -92,7 +93,7 @@ B = HEADER_SIZE  # where the surface's fields begin
         (B + 4, "<I", 0, "height is 0"),
         (B + 4, "<I", 1 << 20, "do not fit"),
         (B + 8, "<I", 0, "unknown format"),
-        (B + 8, "<I", 10, "unknown format"),
+        (B + 8, "<I", len(formats.FORMATS) + 1, "unknown format"),
         (B + 8, "<I", 9, "descriptor"),
         (B + 12, "<B", 3, "unknown tiling"),
         (B + 13, "<B", 0, "unknown usage"),

@@ -262,7 +262,7 @@ def test_a_process_without_file_descriptors_gets_a_status_and_loses_none(
     [
         ({"width": 0}, "the size is 0x8; allowed is 1 to 1048576"),
         ({"height": 1 << 21}, "the size is 8x2097152"),
-        ({"format": 10}, "there is no format 10"),
+        ({"format": 99}, "there is no format 99"),
         ({"tiling": 3}, "tiling is 3; allowed is 0 to 2"),
         ({"usage": 16}, "usage is 0x10; allowed are bits of 0xf"),
     ],
