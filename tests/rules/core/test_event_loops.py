@@ -426,16 +426,19 @@ def test_asyncio_reads_from_two_fds(vks_open: Open) -> None:
     async def main() -> None:
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
+        def see(what: str) -> None:
+            seen.append(what)
+            if len(seen) == 20:
+                done.set()
+
         def take_turn() -> None:
             other.acquire(1, timeout=0)
-            seen.append("turn")
+            see("turn")
             other.release(0)
 
         def take_frame() -> None:
             with receiver.frame(timeout=0) as (_, metadata):
-                seen.append(metadata.decode())
-            if len(seen) == 20:
-                done.set()
+                see(metadata.decode())
 
         loop.add_reader(other.acquire_fd(1), take_turn)
         loop.add_reader(receiver, take_frame)

@@ -65,11 +65,13 @@ def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device:
                 gl_peer.write(gl, view, pixels)
             with surface.access(acquire=1, release=0):
                 assert surface.read().tobytes() == pixels.tobytes(), surface
+            if surface.spec.format.is_integer:
+                continue  # glClear leaves an integer target undefined
             with shared.access() as view:
                 gl_peer.clear(gl, view, (1, 1, 1, 1))
             with surface.access():
                 full = surface.read()
-            assert (full == (0xFFFFFFFF if full.dtype == np.uint32 else 255 if full.dtype == np.uint8 else 1)).all()
+            assert (full == (np.iinfo(full.dtype).max if full.dtype.kind == "u" else 1)).all(), surface
 
 
 @pytest.mark.rule("X26")
