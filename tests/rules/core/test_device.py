@@ -316,7 +316,7 @@ def test_a_close_in_the_middle_of_a_call_of_its_own_thread_ends_that_call_and_th
     device = vks_open()
     real, real_close, closed = device._backend.create_image, device._backend.close, []
 
-    def create_image(spec: object, *, is_tight: bool) -> object:
+    def create_image(spec: object, *, is_tight: bool = False) -> object:
         device.close()  # as a signal handler or a finalizer would
         assert not closed
         return real(spec, is_tight=is_tight)  # type: ignore[arg-type]
