@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import select
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from support import access_patterns, queue_ends
 from support.child_processes import in_child
 from support.fd_counts import no_fd_left, open_fds
 from support.peer_processes import Peer
+from support.readable_fds import await_readable, is_readable
 from support.shared_handles import opened
 
 import vkshare as vks
@@ -27,17 +27,6 @@ pytestmark = [
 
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]
-
-
-def is_readable(fd: int, seconds: float = 0) -> bool:
-    poller = select.poll()
-    poller.register(fd, select.POLLIN)
-    return bool(poller.poll(1000 * seconds))
-
-
-def await_readable(fd: int) -> None:
-    """Sleeps as a loop does: an fd that is not made readable is a hang."""
-    assert is_readable(fd, 30), "the fd was not readable within 30 s"
 
 
 def two_handles(vks_open: Open) -> tuple[vks.Surface, vks.Surface]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 from pathlib import Path
 
 import pytest
 from support.child_processes import in_child
 from support.fd_counts import no_fd_left, open_fds
 from support.headless_swapchains import clearing, create, is_ring, show
+from support.readable_fds import await_readable, is_readable
 from support.shared_handles import wait_until
 
 import vkshare as vks
@@ -21,17 +21,6 @@ pytestmark = [
     pytest.mark.rule("E9"),
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
 ]
-
-
-def is_readable(fd: int, seconds: float = 0) -> bool:
-    poller = select.poll()
-    poller.register(fd, select.POLLIN)
-    return bool(poller.poll(1000 * seconds))
-
-
-def await_readable(fd: int) -> None:
-    """Sleeps as a loop does: an fd that is not made readable is a hang."""
-    assert is_readable(fd, 30), "the fd was not readable within 30 s"
 
 
 def take_all(swapchain: vks.Swapchain) -> list[vks.Frame]:
