@@ -10,6 +10,7 @@ import pytest
 from support.fd_counts import no_fd_left
 
 import vkshare as vks
+from vkshare.backends.base import temporary
 from vkshare.errors import UnsupportedError, VulkanError
 
 pytestmark = [pytest.mark.driver_dependent, pytest.mark.wheel]
@@ -64,11 +65,16 @@ def test_a_trial_without_room_for_its_fds_says_so_and_denies_nothing(physical) -
 
 
 @pytest.mark.rule("X22")
-def test_a_driver_that_fails_in_a_process_without_room_is_asked_again(backend, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [VulkanError(-1, "vkAllocateMemory"), UnsupportedError("export of a surface", "it gives no fd of it")],
+    ids=repr,
+)
+def test_a_driver_that_fails_in_a_process_without_room_is_asked_again(backend, monkeypatch, error) -> None:
     from vkshare.backends.vulkan import adapter, probe
 
     def refused(*_: object) -> None:
-        raise VulkanError(-1, "vkAllocateMemory")
+        raise error
 
     fresh = adapter.VulkanAdapter(backend.context.physical, 0)
     with monkeypatch.context() as starved:
@@ -76,6 +82,27 @@ def test_a_driver_that_fails_in_a_process_without_room_is_asked_again(backend, m
         with no_fd_left(10), pytest.raises(OSError, match="Too many open files"):
             _ = fresh.capabilities
     assert fresh.capabilities.tilings
+
+
+@pytest.mark.rule("X22")
+def test_an_export_without_an_fd_is_no_refusal_in_a_process_without_room(physical, monkeypatch) -> None:
+    """An fd closed in the meantime leaves room for one, and the driver wanted another."""
+    from vkshare.backends.vulkan import images, probe
+
+    def without_fd(image: images.VulkanImage) -> int:
+        with monkeypatch.context() as starved:
+            starved.setattr(type(image.context.vk), "make", lambda *_: -1)
+            return truthful(image)
+
+    truthful = images.VulkanImage._driver_fd
+    with (
+        probe._context(physical) as context,
+        temporary(images.create_image(context, probe._spec("rgba8unorm", "optimal"))) as image,
+    ):
+        with no_fd_left(10), pytest.raises(OSError, match="Too many open files"):
+            without_fd(image)
+        with pytest.raises(UnsupportedError, match="gives no fd of its memory"):
+            without_fd(image)
 
 
 def test_a_loader_that_fails_in_a_process_without_room_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

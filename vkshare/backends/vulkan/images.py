@@ -96,7 +96,7 @@ class VulkanImage:
             _check_memfd()
             raise
         if fd < 0:  # lavapipe calls that a success
-            _check_memfd()
+            fd_ops.check_room()  # for more than the one that was missing: another thread may have closed one since
             physical = self.context.physical
             raise UnsupportedError(
                 "export of a surface", f"{physical.name} ({physical.driver}) gives no fd of its memory"

@@ -40,8 +40,7 @@ def probe(physical: PhysicalDevice) -> Capabilities:
         try:
             proven = trial()
         except VkshareError as error:
-            if not isinstance(error, UnsupportedError):  # the driver's words for it
-                fd_ops.check_room()
+            fd_ops.check_room()  # whatever the driver calls it: a reason is kept for as long as the process lives
             reasons[capability] = error.why if isinstance(error, UnsupportedError) else str(error)
             return False
         if not proven:
