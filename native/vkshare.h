@@ -411,6 +411,10 @@ void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, u
 /* The same two command buffers, recorded for the family of the device's transfer queue. Such images
  * are VK_SHARING_MODE_CONCURRENT. */
 void vks_surface_set_transfer_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
+/* Set once, before the first use and the first export of a new surface whose image belongs to the
+ * queue, in a layout of the engine's: the barrier from that layout to GENERAL, which is submitted
+ * before the first use. Without it the image belongs to VK_QUEUE_FAMILY_EXTERNAL in GENERAL. */
+void vks_surface_set_initial_commands(vks_surface *surface, uint64_t initial_commands);
 void vks_surface_ref(vks_surface *surface);
 void vks_surface_unref(vks_surface *surface);
 /* Abandons the surface if this handle owns it (K7), and cancels the operations that are held on it.

@@ -238,8 +238,29 @@ vks_status vks_surface_create_image(vks_device *device, const vks_image_info *in
  * VKS_FULL; VKS_UNSUPPORTED as above, for memory of a driver on the CPU backend, and for memory of the
  * CPU backend on a VkDevice whose driver cannot import it (VK_EXT_external_memory_host). */
 vks_status vks_surface_open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out);
+
+/* Memory that another API or engine allocated, with an image in it. */
+typedef struct vks_import_info {
+    vks_image_info image; /* has_tight_rows is not read; VKS_LINEAR is memory that the CPU sees */
+    uint64_t size;        /* bytes of the memory, as it was allocated */
+    uint64_t offset;      /* bytes from its beginning to the image */
+    uint64_t stride;      /* bytes from row to row of linear images; 0: as the driver has it */
+    bool is_dedicated;    /* it was allocated for this image alone (VkMemoryDedicatedAllocateInfo) */
+    const uint8_t *device_uuid, *driver_uuid; /* 16 bytes each, of the allocator; NULL: not compared */
+} vks_import_info;
+
+/* A new surface in the memory of `fd`, whose contents stay (rule E3): an opaque fd of the device's
+ * driver; on a software driver and on the CPU backend a memfd with the seals SEAL, SHRINK and GROW.
+ * The surface is unowned, its key is 0, and its image belongs to VK_QUEUE_FAMILY_EXTERNAL in layout
+ * GENERAL: what the other API did with it has ended. The fd is the library's when the call returns
+ * VKS_OK, else the caller's. `info` is read during the call. *out is a reference.
+ * VKS_FOREIGN_DEVICE: a UUID is not the device's. VKS_BAD_PAGE: the memory has no room for such an
+ * image, not at that offset or not with that stride, or the fd is not of such memory.
+ * VKS_BAD_VALUE, VKS_UNSUPPORTED as above. */
+vks_status vks_surface_import_memory(vks_device *device, const vks_import_info *info, int fd, vks_surface **out);
 /* A descriptor of the surface for another party; the caller closes it. Blocks as
- * vks_surface_export() does. VKS_UNSUPPORTED: the image is not the library's. */
+ * vks_surface_export() does. VKS_UNSUPPORTED: the image is not the library's, or in foreign memory
+ * that is not as this driver would export it. */
 vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descriptor *out);
 /* Row 0 of the pixels and the bytes from row to row. They may be accessed between
  * vks_surface_cpu_access() and the release, and stay mapped until the last unref. VKS_UNSUPPORTED:

@@ -31,6 +31,8 @@ struct vks_surface_image {
     VkMemoryRequirements needs;
     VkCommandBuffer commands[VKS_FAMILIES][2]; /* acquire and release */
     bool is_mappable, is_destroyed;
+    bool must_be_dedicated; /* the driver demands it; body.dedicated may be its wish alone */
+    bool is_foreign;        /* the memory is not as this driver would export it */
     void *mapped;           /* the whole memory; NULL: it is not mapped */
     void *host_memory;      /* imported memory of the CPU backend, memory_size bytes */
     VkDeviceSize first_row; /* in the memory, bytes */
@@ -90,6 +92,8 @@ vks_status vks_image_check_tight(const vks_surface_image *image);
 vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, bool has_tight_rows,
                             vks_surface_image **out);
 vks_status vks_image_open(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
+/* Has the image use the memory of an fd, which stays the caller's: body.memory_size bytes. */
+vks_status vks_image_take_memory(vks_surface_image *image, int fd);
 /* A new fd of the memory, CLOEXEC, the caller's. */
 vks_status vks_image_export(const vks_surface_image *image, int *fd);
 /* Destroys the Vulkan objects. Caller holds engine->lock. */
@@ -113,6 +117,15 @@ vks_status vks_image_bind(vks_surface_image *image);
 vks_status vks_image_open_host(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
 
 /* ---- surface.c ---- */
+/* VKS_BAD_VALUE: a number is out of range. */
+vks_status vks_image_check_info(const vks_image_info *info);
+/* The numbers that an image of either backend is made from. */
+vks_surface_body vks_image_body(const vks_image_info *info);
+/* A new surface with that image, which is freed where the call fails. */
+vks_status vks_surface_from_image(vks_device *device, vks_surface_image *image, bool discard_unowned,
+                                  vks_surface **out);
+/* Frees an image of either backend; nothing runs on it. */
+void vks_image_drop(vks_surface_image *image);
 /* The surface's VkImage. VKS_UNSUPPORTED: it has none. */
 vks_status vks_surface_vulkan_image(const vks_surface *surface, vks_surface_image **out);
 

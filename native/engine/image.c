@@ -90,7 +90,7 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
     if (body->width > most.width || body->height > most.height)
         return vks_fail(VKS_BAD_VALUE, 0, "the size is %ux%u; %s allows 1x1 to %ux%u for %s images of format %u",
                         body->width, body->height, name, most.width, most.height, tiling, body->format);
-    body->dedicated = (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0;
+    image->must_be_dedicated = (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0;
     return VKS_OK;
 }
 
@@ -122,9 +122,10 @@ static void read_requirements(vks_surface_image *image)
     engine->GetImageMemoryRequirements2(engine->handle, &asked, &needs);
     image->needs = needs.memoryRequirements;
     body->memory_size = image->needs.size;
+    image->must_be_dedicated |= dedicated.requiresDedicatedAllocation;
     /* NVIDIA compresses small images in allocations of other kinds, of which CUDA does not know. */
-    body->dedicated |= dedicated.requiresDedicatedAllocation || dedicated.prefersDedicatedAllocation ||
-                       body->tiling == VKS_LINEAR_IN_DEVICE_MEMORY;
+    body->dedicated =
+        image->must_be_dedicated || dedicated.prefersDedicatedAllocation || body->tiling == VKS_LINEAR_IN_DEVICE_MEMORY;
     if (body->tiling == VKS_OPTIMAL)
         return;
     VkImageSubresource subresource = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
@@ -289,6 +290,14 @@ end:
     return status;
 }
 
+vks_status vks_image_take_memory(vks_surface_image *image, int fd)
+{
+    if (!image->engine->physical.adapter.is_software)
+        return import(image, fd);
+    vks_status status = allocate_exportable(image);
+    return status ? status : share_pages(image, fd);
+}
+
 vks_status vks_image_export(const vks_surface_image *image, int *fd)
 {
     return image->fd < 0 ? driver_fd(image, fd) : vks_duplicate_fd(image->fd, "the memory's fd", fd);
@@ -326,12 +335,13 @@ vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *bod
 vks_status vks_image_bind(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
-    vks_status status = vks_vulkan_result(engine->BindImageMemory(engine->handle, image->handle, image->memory, 0),
+    VkDeviceSize offset = image->body.memory_offset;
+    vks_status status = vks_vulkan_result(engine->BindImageMemory(engine->handle, image->handle, image->memory, offset),
                                           "vkBindImageMemory");
     if (!status && image->is_mappable && !image->mapped)
         status = map(image);
     if (!status && image->is_mappable)
-        image->pixels = (char *)image->mapped + image->first_row;
+        image->pixels = (char *)image->mapped + offset + image->first_row;
     return status ? status : vks_image_record_ownership(image);
 }
 
@@ -387,12 +397,8 @@ vks_status vks_image_open(vks_engine *engine, const vks_surface_descriptor *desc
     if (status == VKS_BAD_VALUE) /* its size */
         status = VKS_BAD_PAGE;
     if (!status && !(status = vks_image_create_handle(image, opaque_fd)) &&
-        !(status = check_declared(image, &descriptor->body))) {
-        if (!is_software)
-            status = import(image, descriptor->memory_fd);
-        else if (!(status = allocate_exportable(image)))
-            status = share_pages(image, descriptor->memory_fd);
-    }
+        !(status = check_declared(image, &descriptor->body)))
+        status = vks_image_take_memory(image, descriptor->memory_fd);
     if (!status)
         status = vks_image_bind(image);
     if (status && image)

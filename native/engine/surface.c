@@ -16,8 +16,8 @@
 
 static void free_host(vks_surface_image *image)
 {
-    if (image->pixels)
-        munmap(image->pixels, image->body.memory_size);
+    if (image->mapped)
+        munmap(image->mapped, image->body.memory_size);
     if (image->fd >= 0)
         close(image->fd);
     free(image);
@@ -38,9 +38,10 @@ static vks_status create_host(const vks_surface_body *body, bool has_tight_rows,
     image->body.memory_kind = VKS_MEMFD;
     image->body.stride = (row + alignment - 1) / alignment * alignment;
     image->body.memory_size = (image->body.stride * body->height + page - 1) / page * page;
-    vks_status status = vks_memfd_create("vkshare:surface", image->body.memory_size, false, &image->fd, &image->pixels);
+    vks_status status = vks_memfd_create("vkshare:surface", image->body.memory_size, false, &image->fd, &image->mapped);
     if (!status)
-        status = vks_memory_reserve(image->fd, image->pixels, image->body.memory_size, 0);
+        status = vks_memory_reserve(image->fd, image->mapped, image->body.memory_size, 0);
+    image->pixels = image->mapped;
     if (status)
         free_host(image);
     *out = image;
@@ -54,11 +55,12 @@ static vks_status open_host(const vks_surface_descriptor *descriptor, vks_surfac
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for an image");
     image->body = descriptor->body;
     image->fd = -1;
-    vks_status status = vks_surface_descriptor_map(descriptor, &image->pixels);
+    vks_status status = vks_surface_descriptor_map(descriptor, &image->mapped);
     if (status)
-        image->pixels = NULL;
+        image->mapped = NULL;
     else
         status = vks_duplicate_fd(descriptor->memory_fd, "the memory's fd", &image->fd);
+    image->pixels = image->mapped;
     if (status)
         free_host(image);
     *out = image;
@@ -67,7 +69,7 @@ static vks_status open_host(const vks_surface_descriptor *descriptor, vks_surfac
 
 /* ---- images of both backends ---- */
 
-static void free_image(vks_surface_image *image)
+void vks_image_drop(vks_surface_image *image)
 {
     if (image->engine)
         vks_image_free(image);
@@ -83,10 +85,10 @@ static void drop_image(vks_surface *surface)
     vks_device *device = surface->device;
     if (image->engine && (device->process != vks_process || vks_device_drain(device, surface->last_serial, 0)))
         return;
-    free_image(image);
+    vks_image_drop(image);
 }
 
-static vks_status check_numbers(const vks_image_info *info)
+vks_status vks_image_check_info(const vks_image_info *info)
 {
     const uint32_t usages = VKS_USAGE_RENDER | VKS_USAGE_SAMPLE | VKS_USAGE_COPY | VKS_USAGE_STORAGE;
     if (info->width < 1 || info->width > VKS_LARGEST_SIDE || info->height < 1 || info->height > VKS_LARGEST_SIDE)
@@ -111,7 +113,7 @@ static vks_surface_info info_of(const vks_surface_image *image)
                               .height = body->height,
                               .format = body->format,
                               .pixels = image->engine ? NULL : image->pixels,
-                              .size = image->engine ? 0 : body->memory_size,
+                              .size = image->engine ? 0 : body->memory_size - body->memory_offset,
                               .stride = body->stride,
                               .acquire_commands = (uintptr_t)image->commands[VKS_GRAPHICS][0],
                               .release_commands = (uintptr_t)image->commands[VKS_GRAPHICS][1]};
@@ -126,29 +128,39 @@ static void attach(vks_surface *surface, vks_surface_image *image)
     surface->drop_image = drop_image;
 }
 
-static vks_status create(vks_device *device, const vks_image_info *info, vks_surface **out)
+vks_surface_body vks_image_body(const vks_image_info *info)
 {
     const uint32_t usual = VKS_USAGE_RENDER | VKS_USAGE_SAMPLE | VKS_USAGE_COPY;
-    vks_surface_image *image;
-    vks_engine *engine = NULL;
-    vks_status status = check_numbers(info);
-    if (status || (device->timeline && (status = vks_engine_of(device, &engine))))
-        return status;
-    vks_surface_body body = {.width = info->width,
-                             .height = info->height,
-                             .format = info->format,
-                             .tiling = (uint8_t)info->tiling,
-                             .usage = (uint8_t)(info->usage ? info->usage : usual)};
-    if ((status = engine ? vks_image_create(engine, &body, info->has_tight_rows, &image)
-                         : create_host(&body, info->has_tight_rows, &image)))
-        return status;
-    vks_surface_info surface_info = info_of(image);
-    surface_info.discard_unowned = info->discard_unowned;
-    if ((status = vks_surface_create(device, &surface_info, out)))
-        free_image(image);
+    return (vks_surface_body){.width = info->width,
+                              .height = info->height,
+                              .format = info->format,
+                              .tiling = (uint8_t)info->tiling,
+                              .usage = (uint8_t)(info->usage ? info->usage : usual)};
+}
+
+vks_status vks_surface_from_image(vks_device *device, vks_surface_image *image, bool discard_unowned, vks_surface **out)
+{
+    vks_surface_info info = info_of(image);
+    info.discard_unowned = discard_unowned;
+    vks_status status = vks_surface_create(device, &info, out);
+    if (status)
+        vks_image_drop(image);
     else
         attach(*out, image);
     return status;
+}
+
+static vks_status create(vks_device *device, const vks_image_info *info, vks_surface **out)
+{
+    vks_surface_image *image;
+    vks_engine *engine = NULL;
+    vks_status status = vks_image_check_info(info);
+    if (status || (device->timeline && (status = vks_engine_of(device, &engine))))
+        return status;
+    vks_surface_body body = vks_image_body(info);
+    status = engine ? vks_image_create(engine, &body, info->has_tight_rows, &image)
+                    : create_host(&body, info->has_tight_rows, &image);
+    return status ? status : vks_surface_from_image(device, image, info->discard_unowned, out);
 }
 
 static vks_status open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out)
@@ -175,7 +187,7 @@ static vks_status open_image(vks_device *device, const vks_surface_descriptor *d
         status = vks_surface_open(device, &info, page, semaphore, out);
     }
     if (status)
-        free_image(image);
+        vks_image_drop(image);
     else
         attach(*out, image);
     return status;
@@ -288,6 +300,10 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
     memset(out, 0, sizeof *out);
     out->memory_fd = out->page_fd = out->semaphore_fd = -1;
     vks_status status = image_of(surface, &image);
+    if (!status && image->is_foreign)
+        status = vks_fail(VKS_UNSUPPORTED, 0,
+                          "the surface's memory is not as this driver would export it, so no other party could open "
+                          "it: copy it to a surface of vks_surface_create_image()");
     if (status || (status = vks_surface_export(surface, &out->page_fd, &out->semaphore_fd)))
         return status;
     out->body = image->body;

@@ -133,7 +133,10 @@ static void add_use(vks_access *access, const vks_work *work, vks_batch_draft *d
         return;
     vks_family family = draft->batch.family;
     uint64_t acquire = surface->acquire_commands[family];
-    bool owned_by_queue = vks_surface_original(surface)->owned_by_queue;
+    const vks_surface *original = vks_surface_original(surface);
+    bool owned_by_queue = original->owned_by_queue;
+    if (original->initial_commands)
+        vks_draft_buffer(draft, original->initial_commands);
     /* An engine relies on the acquire as a barrier: release, then acquire. */
     if (acquire && owned_by_queue && work->n_raw)
         vks_draft_buffer(draft, surface->release_commands[family]);
@@ -192,6 +195,7 @@ static void record_use(vks_access *access, const vks_work *work, uint64_t serial
         use_presentable(surface->presentable, serial);
     else if (surface->acquire_submitted < access->ownership.id)
         surface->acquire_submitted = access->ownership.id;
+    original->initial_commands = 0;
     original->owned_by_queue = !is_released;
     original->layout_unknown = !is_released && (original->layout_unknown || work->n_raw);
     vks_surface_record_batch(surface, serial, uses_graphics(work), work->kind == VKS_WORK_RELEASE);

@@ -316,6 +316,14 @@ void vks_surface_set_transfer_commands(vks_surface *surface, uint64_t acquire_co
     surface->release_commands[VKS_TRANSFER] = release_commands;
 }
 
+void vks_surface_set_initial_commands(vks_surface *surface, uint64_t initial_commands)
+{
+    VKS_NEEDS_OR(, surface);
+    vks_surface *original = vks_surface_original(surface);
+    original->initial_commands = initial_commands;
+    original->owned_by_queue = initial_commands != 0;
+}
+
 void vks_surface_ref(vks_surface *surface)
 {
     VKS_NEEDS_OR(, surface);

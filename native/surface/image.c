@@ -53,8 +53,13 @@ vks_status vks_surface_release_for_export(vks_surface *surface)
     vks_surface *original = vks_surface_original(surface);
     if (!vks_surface_needs_release_barrier(surface) || will_be_released(surface->device, original))
         return VKS_OK;
-    vks_status status =
-        vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS], (vks_point){0});
+    vks_status status = VKS_OK;
+    if (original->initial_commands)
+        status = vks_surface_submit(surface, (vks_point){0}, original->initial_commands, (vks_point){0});
+    if (status)
+        return status;
+    original->initial_commands = 0;
+    status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS], (vks_point){0});
     if (status == VKS_OK) {
         original->owned_by_queue = original->layout_unknown = false;
         original->exported_at = surface->last_serial;

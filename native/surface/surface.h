@@ -36,6 +36,9 @@ struct vks_surface {
     /* This device's queue family owns the image (it was not released to
      * VK_QUEUE_FAMILY_EXTERNAL). */
     bool owned_by_queue;
+    /* Barrier from the layout that an engine left its image in; it comes before the first use here. 0:
+     * none, or done. */
+    uint64_t initial_commands;
     bool layout_unknown;  /* raw command buffers used the image, so its layout is unknown */
     uint64_t exported_at; /* serial of the batch in which an export released it */
     int page_fd;

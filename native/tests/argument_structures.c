@@ -154,6 +154,21 @@ const vks_image_info *draw_vks_image_info(void)
     return MAYBE(&info);
 }
 
+/* Half of them may be memory of the CPU backend. */
+const vks_import_info *draw_vks_import_info(void)
+{
+    static vks_import_info info;
+    const vks_image_info *image = draw_vks_image_info();
+    info = (vks_import_info){.image = image ? *image : (vks_image_info){0},
+                             .size = argument_chance(2) ? 4096 : argument_number(),
+                             .offset = argument_chance(2) ? 0 : argument_number(),
+                             .stride = argument_chance(2) ? 0 : argument_number(),
+                             .is_dedicated = argument_chance(2),
+                             .device_uuid = argument_chance(2) ? NULL : draw_uint8_t(),
+                             .driver_uuid = argument_chance(2) ? NULL : draw_uint8_t()};
+    return MAYBE(&info);
+}
+
 const vks_open_info *draw_vks_open_info(void)
 {
     static vks_open_info info;

@@ -38,6 +38,7 @@ SPECIAL = {
     "deadline": "argument_deadline()",
     "command_buffer": "argument_chance(2) ? 3 : 0",
     "acquire_commands": "0",
+    "initial_commands": "0",
     "release_commands": "0",
     "vk_semaphore": "0",
     "semaphore": "0",
@@ -69,11 +70,13 @@ TAKES = {"vks_display_unref", "vks_dispatcher_unref", "vks_observer_destroy"}
 BEFORE = {
     "vks_display_unref": "if (display) vks_display_shutdown(display);",
     "vks_dispatcher_unref": "if (dispatcher) vks_dispatcher_close(dispatcher);",
+    "vks_surface_import_memory": "fd = argument_owned_fd();",
     "vks_surface_sync": "surface = argument_of_stub(surface);",
     "vks_surface_submit_info": "surface = argument_of_stub(surface);",
 }
 AFTER = {
     "vks_set_interrupt_interval": "vks_set_interrupt_interval(0);",
+    "vks_surface_import_memory": "if (status && fd >= 0) close(fd);",
     "vks_surface_external_signal_value": "if (!status) vks_surface_external_lost(surface);",
     "vks_device_try_lock_queue": "if (!status) vks_device_unlock_queue(device);",
     "vks_device_lock_queue": "vks_device_unlock_queue(device);",

@@ -495,6 +495,12 @@ vks_surface *stub_surface(vks_device *device, vks_surface *of)
     return status == VKS_OK ? note_handle(surface, image) : NULL;
 }
 
+void stub_take_over(vks_surface *surface)
+{
+    vks_surface_set_transfer_commands(surface, 0, 0);
+    vks_surface_set_initial_commands(surface, FIRST_IMAGE + 4 * image_of(surface));
+}
+
 vks_status stub_commands(vks_surface *surface, stub_work_kind kind, vks_commands **out)
 {
     vks_use use = {surface, true};

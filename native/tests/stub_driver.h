@@ -16,6 +16,8 @@ void stub_have_transfer(bool has);
  * list copies. */
 typedef enum stub_work_kind { STUB_DRAWS, STUB_COPIES, STUB_VARIED } stub_work_kind;
 vks_status stub_commands(vks_surface *surface, stub_work_kind kind, vks_commands **out);
+/* Makes the image of a new surface one of an engine on the device: its acquire comes before the first use. */
+void stub_take_over(vks_surface *surface);
 /* A new surface on the device, or one opened from an export of `of`. NULL: see vks_last_error(). */
 vks_surface *stub_surface(vks_device *device, vks_surface *of);
 /* Another handle of the same image on the same device. */

@@ -412,8 +412,47 @@ static void an_engines_turn_waits_until_the_release_before_it_is_submitted(void)
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
+static void an_engines_image_is_taken_over_once_before_its_first_use(void) /* rules: E2 */
+{
+    enum { DRAWN, BY_AN_ALIAS, RAW, UNUSED, OWNED, MOMENTS };
+    for (int native = 0; native < 2; native++)
+        for (int moment = 0; moment < MOMENTS; moment++) {
+            vks_device *device = stub_open("one", native), *other = stub_open("two", native);
+            vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
+            stub_take_over(a);
+            vks_surface_set_transfer_commands(b, 0, 0);
+            vks_surface *first = moment == BY_AN_ALIAS || moment == OWNED ? b : a;
+            if (moment != UNUSED)
+                own(first, 0);
+            if (moment == DRAWN || moment == BY_AN_ALIAS || moment == RAW) {
+                CHECK((moment == RAW ? draw_raw(first) : draw(first)) == VKS_OK, "%s", vks_last_error()->text);
+                hand_on(first, 0);
+            }
+            vks_surface *c = stub_surface(other, a);
+            CHECK(c != NULL, "moment %d: %s", moment, vks_last_error()->text);
+            if (moment == OWNED)
+                hand_on(b, 0);
+            for (int turn = 0; turn < 2; turn++) {
+                own(c, 0);
+                CHECK(draw(c) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
+                hand_on(c, 0);
+                own(a, 0);
+                CHECK(draw(a) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
+                hand_on(a, 0);
+            }
+            idle(device);
+            idle(other);
+            drop(c);
+            drop(b);
+            drop(a);
+            stub_close(other);
+            stub_close(device);
+        }
+}
+
 int main(void)
 {
+    RUN(an_engines_image_is_taken_over_once_before_its_first_use);
     RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
     RUN(an_export_at_any_moment_releases_the_image_before_the_other_device_acquires_it);
     RUN(an_export_that_the_driver_refuses_can_be_tried_again);

@@ -16,6 +16,7 @@ class Engine:
 
     def __init__(self, context: Any, instance: Any, *more_features: str) -> None:
         needed = vks.vulkan_requirements()
+        self.context = context
         self.handles = {
             "instance": instance.handle,
             "physical_device": context.physical.handle,

@@ -37,6 +37,9 @@ typedef struct { const char *name; uint32_t held_limit; void *get, *instance, *p
     uint32_t queue_family; const void *created_with; void *lock_queue, *unlock_queue, *lock_user; } vks_adopt_info;
 int vks_device_adopt_vulkan(const vks_adopt_info *, vks_device **);
 typedef struct { uint32_t width, height, format, tiling, usage; bool discard_unowned, has_tight_rows; } vks_image_info;
+typedef struct { vks_image_info image; uint64_t size, offset, stride; bool is_dedicated;
+    const uint8_t *device_uuid, *driver_uuid; } vks_import_info;
+int vks_surface_import_memory(vks_device *, const vks_import_info *, int, vks_surface **);
 int vks_row_alignment(vks_device *, uint32_t *);
 typedef struct { uint8_t body[112]; int memory_fd, page_fd, semaphore_fd; } vks_surface_descriptor;
 typedef struct { uint8_t body[56]; int page_fd, semaphore_fd; } vks_fence_descriptor;

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import gc
+import os
 import pickle
 import random
 import socket
@@ -163,6 +165,21 @@ def surface(world: World, dice: random.Random) -> None:
     made = world.call(world.any(dice, "Device"), "create_surface", *shape, **options)
     if made is not None:
         world.keep(dice, made, most=8)
+
+
+@weight(3)
+def foreign(world: World, dice: random.Random) -> None:
+    mine, size = world.any(dice, "Device"), side(dice)
+    shape = {"width": size, "height": size, "format": dice.choice(FORMATS), "tiling": dice.choice(TILINGS)}
+    fd = os.memfd_create("walker", os.MFD_ALLOW_SEALING)
+    os.truncate(fd, 4096 * dice.randrange(1, 3))
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    made = world.call(mine, "import_memory", fd, size=4096, offset=dice.choice((0, 0, 64, 4096)), **shape)
+    if made is not None:
+        world.keep(dice, made, most=8)
+    else:
+        os.close(fd)
+    world.call(mine, "adopt_image", None, **shape)
 
 
 @weight(30)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -87,6 +87,27 @@ class MemoryHandle:
     driver_uuid: bytes
 
 
+# VkImageLayout by its name without VK_IMAGE_LAYOUT_: those of colour images between two uses.
+LAYOUTS = (
+    "general",
+    "undefined",
+    "preinitialized",
+    "color_attachment_optimal",
+    "shader_read_only_optimal",
+    "transfer_src_optimal",
+    "transfer_dst_optimal",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedImageInfo:
+    """An engine's description of its own image."""
+
+    image: int  # VkImage
+    layout: str  # one of LAYOUTS
+    memory: int  # VkDeviceMemory that can be exported; 0: none
+
+
 class Image(Protocol):
     """An image and its memory. Not thread-safe; the Surface that holds it is its owner."""
 
@@ -95,15 +116,26 @@ class Image(Protocol):
     image: int  # VkImage, 0 on the CPU backend
     image_view: int  # VkImageView, 0 on the CPU backend
     ownership_commands: tuple[int, ...]  # VkCommandBuffers, acquire and release, a pair by queue; 0 on the CPU backend
+    initial_commands: int  # VkCommandBuffer before the first use, of an image that the queue owns already; 0: none
     drawable: Drawable  # the same, for the commands that use it; closed before the image is destroyed
 
     def pixels(self) -> memoryview | None:
         """The mapped memory from row 0, stride bytes a row, writable; None where the CPU cannot see it."""
 
+    def check_export(self) -> None:
+        """UnsupportedError where export() would be one."""
+
     def export(self) -> MemoryHandle: ...
 
     def destroy(self) -> None:
         """Frees everything now: the caller has seen to it that nothing runs on it. Idempotent."""
+
+
+class AdoptedImage(Image, Protocol):
+    """An engine's own image."""
+
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Has `call` called once, when the image is used no more. Its errors are logged."""
 
 
 def tight_rows_refused(spec: ImageSpec, stride: int, row_alignment: int, where: str) -> UnsupportedError:
@@ -154,6 +186,15 @@ class Backend(Protocol):
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> Image:
         """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""
+
+    def import_memory(self, spec: ImageSpec, memory: MemoryHandle) -> Image:
+        """Makes an image in memory that another API allocated. memory.fd stays the caller's. Errors as open_image().
+
+        UUIDs are those of the adapter, where the caller names none; a stride of 0 is the adapter's.
+        """
+
+    def adopt_image(self, spec: ImageSpec, info: AdoptedImageInfo) -> AdoptedImage:
+        """Makes an Image of an engine's own. UnsupportedError, also on the CPU backend."""
 
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
         """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline.

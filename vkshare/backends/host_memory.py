@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import mmap
 import sys
+import uuid
 from typing import Any
 
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.util import shared_memory
 from vkshare.util.library_calls import check, ffi, lib
 
+# The CPU backend's on every machine: memory is shared by fd, never by UUID.
+UUID = uuid.UUID("76b5a1e0-0c70-5c9e-8f0e-637075000001").bytes
 ROW_ALIGNMENT: int = lib.VKS_ROW_ALIGNMENT  # bytes: a cache line, and what the widest vector load wants
 # Python 3.13 and later can map without keeping a duplicate of the fd for mmap.resize().
 _NO_DUPLICATE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -22,7 +25,7 @@ def layout(spec: ImageSpec, row_alignment: int = ROW_ALIGNMENT) -> tuple[int, in
     return stride, -(-stride * spec.height // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def _check(spec: ImageSpec, memory: MemoryHandle) -> None:
+def check_layout(spec: ImageSpec, memory: MemoryHandle) -> None:
     """Rule X16 for memory of the CPU backend: its size is what its rows need, in whole pages.
 
     Raises
@@ -50,6 +53,6 @@ def map_pages(fd: int, size: int, *, writable: bool = True) -> mmap.mmap:
 
 def open_pages(spec: ImageSpec, memory: MemoryHandle) -> mmap.mmap:
     """Another party's memory, mapped after every check. The fd stays the caller's. DescriptorError."""
-    _check(spec, memory)
+    check_layout(spec, memory)
     shared_memory.memory_check(memory.fd, is_memfd=memory.kind == "memfd", size=memory.size)
     return map_pages(memory.fd, memory.size)

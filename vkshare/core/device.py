@@ -11,10 +11,11 @@ from vkshare import _native, formats
 from vkshare.backends.base import Adapter, Capabilities
 from vkshare.core import surface_factory
 from vkshare.core.commands import CommandList, Submission
-from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.discard import without_unowned
 from vkshare.core.fence import Fence
+from vkshare.core.foreign_images import ForeignImages
 from vkshare.core.surface import Surface
+from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.core.vulkan_handles import Handles, QueueLock
 from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.ipc.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
 
 _log = logging.getLogger("vkshare.device")
-
-# Storage is left out: not every driver has it for -srgb and packed formats.
-DEFAULT_USAGE = ("render", "sample", "copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class DeviceStatistics:
     buried: int  # images of closed surfaces whose deletion is deferred, because work or an array may still use them
 
 
-class Device(DeviceLifetime):
+class Device(ForeignImages):
     """A rendering context: one order of work on an adapter. Two devices in one process share as two processes do.
 
     If the driver has a transfer-only queue family, pure copies run on a second queue of that

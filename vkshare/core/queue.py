@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from typing import Any, Self, TypeVar
 
 from vkshare.core.closable import Closable
-from vkshare.core.device import DEFAULT_USAGE, Device
+from vkshare.core.device import Device
 from vkshare.core.queue_ends import Consumer, Producer, QueueStatistics
 from vkshare.core.queue_network import Network
 from vkshare.core.surface import Surface
+from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.formats import Format
 from vkshare.ipc.descriptors import SurfaceDescriptor

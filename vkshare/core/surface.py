@@ -84,6 +84,8 @@ class Surface(Closable, SurfaceCore):
             alias_of=alias_of,
         )
         self._set_commands(*image.ownership_commands)
+        if alias_of is None and image.initial_commands:
+            self._set_initial_commands(image.initial_commands)
         image.drawable.give_to(self)
 
     # ---- properties -----------------------------------------------------------------------------------------------
@@ -306,6 +308,8 @@ class Surface(Closable, SurfaceCore):
         ------
         InvalidCallError
             The surface is a queue's, which is exported as a whole.
+        UnsupportedError
+            The memory is another API's, and not as this driver would export it.
         TimeoutError
             A present has had the queue for ten seconds.
 
@@ -326,6 +330,7 @@ class Surface(Closable, SurfaceCore):
     def _exported(self) -> SurfaceDescriptor:
         with self.device._active_call(), self.device._lock:  # close() frees the memory once it had this lock
             image = self._open_image()
+            image.check_export()  # first, because _export() prepares the image for other devices
             page, semaphore = self._export()
             with on_error(lambda: fd_ops.close_all((page, semaphore))):
                 memory = image.export()

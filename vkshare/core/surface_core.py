@@ -164,6 +164,10 @@ class SurfaceCore(_native.Surface):
         lib.vks_surface_set_commands(surface, acquire, release)
         lib.vks_surface_set_transfer_commands(surface, transfer_acquire, transfer_release)
 
+    def _set_initial_commands(self, commands: int) -> None:
+        """A VkCommandBuffer that comes before the first use of a new surface's image."""
+        lib.vks_surface_set_initial_commands(self._pointer, commands)
+
     def _join(self, network: int, index: int) -> None:
         """Make it a surface of queues, which alone acquire and release it."""
         check(lib.vks_surface_join(self._pointer, network, index), "Surface._join")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.formats import Format
 
+# Storage is left out: not every driver has it for -srgb and packed formats.
+DEFAULT_USAGE = ("render", "sample", "copy")
+
 _log = logging.getLogger("vkshare.device")
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from vkshare.core.device import DEFAULT_USAGE, Device
+from vkshare.core.device import Device
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
+from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.errors import VkshareError
 from vkshare.ipc.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m

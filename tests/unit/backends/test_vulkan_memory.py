@@ -364,7 +364,7 @@ def test_an_import_in_a_process_without_a_free_fd_blames_no_descriptor(monkeypat
     image: Any = None
     fail(errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
-        imports._import(image, memory)
+        imports.import_fd(image, memory)
     fail(errno.EBADF)
     with pytest.raises(DescriptorError, match="the memory's fd 5 cannot be used: Bad file descriptor"):
-        imports._import(image, memory)
+        imports.import_fd(image, memory)

@@ -72,6 +72,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "is_done": (1,),
     "event_fd": (1,),
     "_set_commands": (0, 0),
+    "_set_initial_commands": (0,),
     "_set_drawable": (None,),
     "_set_recorder": (None, 8),
     "_acquire_start": (0,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from vkshare import _native
-from vkshare.backends.base import Adapter, Image, ImageSpec, MemoryHandle, Stage
+from vkshare.backends.base import Adapter, AdoptedImageInfo, Image, ImageSpec, MemoryHandle, Stage
 from vkshare.backends.cpu import memory as _memory
 from vkshare.errors import UnsupportedError
 
@@ -23,14 +23,20 @@ class CpuBackend:
         raise UnsupportedError("Device.handles", "the CPU backend has no Vulkan handles", 'open(backend="vulkan")')
 
     def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> _memory.CpuImage:
-        if spec.tiling != "linear":
-            raise UnsupportedError(
-                f"tiling={spec.tiling!r} on the CPU backend", "its rows lie in order", 'use tiling="linear" or "auto"'
-            )
+        _check_tiling(spec, 'use tiling="linear" or "auto"')
         return _memory.create(spec, is_tight=is_tight)
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> _memory.CpuImage:
         return _memory.open_memory(spec, memory)
+
+    def import_memory(self, spec: ImageSpec, memory: MemoryHandle) -> _memory.CpuImage:
+        _check_tiling(spec, 'use tiling="linear"')
+        return _memory.import_memory(spec, memory)
+
+    def adopt_image(self, spec: ImageSpec, info: AdoptedImageInfo) -> NoReturn:
+        raise UnsupportedError(
+            "adopt_image()", "the CPU backend has no VkImages", "use import_memory() or share_array()"
+        )
 
     def compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
         commands.device._set_recorder(None, self.adapter.capabilities.subpixel_bits)
@@ -43,3 +49,8 @@ class CpuBackend:
 
     def close(self) -> None:
         pass
+
+
+def _check_tiling(spec: ImageSpec, hint: str) -> None:
+    if spec.tiling != "linear":
+        raise UnsupportedError(f"tiling={spec.tiling!r} on the CPU backend", "its rows lie in order", hint)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import uuid
+from dataclasses import replace
 
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.drawing import Drawable
-from vkshare.errors import UnsupportedError
+from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.util import fd_ops, shared_memory
 from vkshare.util.closing import on_error
 
@@ -19,20 +21,26 @@ class CpuImage:
     image = 0
     image_view = 0
     ownership_commands: tuple[int, ...] = (0, 0)
+    initial_commands = 0
 
-    def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap) -> None:
-        """Takes over `fd`."""
+    def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap, offset: int = 0) -> None:
+        """Takes over `fd`. Row 0 begins `offset` bytes into the mapping."""
         self.spec = spec
         self.stride = stride
+        self.not_exported = ("", "")  # why export() is refused, and what to do; "": it is not
         self._size = len(mapping)
         self._fd = fd
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last
         # of them.
-        self._pixels: memoryview | None = memoryview(mapping)
+        self._pixels: memoryview | None = memoryview(mapping)[offset:]
         self.drawable = Drawable(**spec.drawable)
 
     def pixels(self) -> memoryview | None:
         return self._pixels
+
+    def check_export(self) -> None:
+        if self.not_exported[0]:
+            raise UnsupportedError("export of a surface in foreign memory", *self.not_exported)
 
     def export(self, device_uuid: bytes = bytes(16), driver_uuid: bytes = bytes(16)) -> MemoryHandle:
         fd = fd_ops.duplicate(self._fd)
@@ -73,3 +81,49 @@ def open_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
             )
         mapping = host_memory.open_pages(spec, memory)
     return CpuImage(spec, memory.fd, memory.stride, mapping)
+
+
+def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
+    """An image at ``memory.offset`` of another party's memfd, whose fd stays the caller's. A stride of 0 is ours.
+
+    Raises
+    ------
+    DeviceMismatchError
+        A UUID is not the CPU backend's.
+    DescriptorError
+        The fd is no sealed memfd that can be written to, or offset, stride and size have no room for the rows.
+    """
+    _check_uuids(memory)
+    pixel, (stride, _) = spec.format.bytes_per_pixel, host_memory.layout(spec)
+    stride = memory.stride or stride
+    for name, value, least in (("stride", stride, spec.width * pixel), ("offset", memory.offset, 0)):
+        if value < least or value % pixel:
+            raise DescriptorError(
+                f"{name} is {value}; allowed are multiples of {pixel} from {least} on, for {spec.width} pixels of "
+                f"{spec.format.name} a row"
+            )
+    needed = stride * (spec.height - 1) + spec.width * pixel
+    if memory.size < memory.offset + needed:
+        raise DescriptorError(
+            f"size is {memory.size}; {spec.height} rows of {stride} bytes from offset {memory.offset} on need at least "
+            f"{memory.offset + needed}"
+        )
+    shared_memory.memfd_check(memory.fd, "imported memory", writable=True, size=memory.size)
+    mapping = host_memory.map_pages(memory.fd, memory.size)
+    image = CpuImage(spec, fd_ops.duplicate(memory.fd), stride, mapping, memory.offset)
+    exact = replace(memory, kind="memfd", stride=stride)
+    try:
+        host_memory.check_layout(spec, exact)
+        shared_memory.memory_check(memory.fd, is_memfd=True, size=memory.size)
+    except DescriptorError as error:
+        image.not_exported = (str(error), "copy() it to a surface of create_surface()")
+    return image
+
+
+def _check_uuids(memory: MemoryHandle) -> None:
+    if (memory.device_uuid, memory.driver_uuid) != (host_memory.UUID, host_memory.UUID):
+        raise DeviceMismatchError(
+            f"the memory is of device {uuid.UUID(bytes=memory.device_uuid)} with driver "
+            f"{uuid.UUID(bytes=memory.driver_uuid)}, and the CPU backend has {uuid.UUID(bytes=host_memory.UUID)} for "
+            "both; leave device_uuid and driver_uuid out for a memfd that no driver made"
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import uuid
 
 from vkshare import formats
 from vkshare.backends import host_memory
@@ -14,8 +13,6 @@ from vkshare.backends.cpu import memory
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.util import fd_ops
 
-# The same on every machine: memory is shared by fd, never by UUID.
-_UUID = uuid.UUID("76b5a1e0-0c70-5c9e-8f0e-637075000001").bytes
 _MAX_DIMENSION = 16384  # the rasteriser's fixed-point range with 8 sub-pixel bits
 _SUBPIXEL_BITS = 8
 
@@ -33,13 +30,13 @@ def adapter() -> Adapter:
         max_dimension=_MAX_DIMENSION,
         max_timeline_difference=0,
         subpixel_bits=_SUBPIXEL_BITS,
-        device_uuid=_UUID,
-        driver_uuid=_UUID,
+        device_uuid=host_memory.UUID,
+        driver_uuid=host_memory.UUID,
         formats=frozenset() if why else frozenset(formats.FORMATS),
         reasons=_reasons(why),
     )
     driver = f"vkshare rasteriser, {platform.machine()}"
-    return Adapter("vkshare CPU", "cpu", "cpu", _UUID, driver, capabilities, rank=10)
+    return Adapter("vkshare CPU", "cpu", "cpu", host_memory.UUID, driver, capabilities, rank=10)
 
 
 def _reasons(why: str) -> dict[str, str]:

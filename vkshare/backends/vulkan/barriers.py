@@ -36,6 +36,11 @@ def first_use(vk: Functions, commands: Any, image: Any) -> None:
     _record(vk, commands, None, _change(0, 0, oldLayout=VK.IMAGE_LAYOUT_UNDEFINED, dstAccessMask=access), [image])
 
 
+def leave_layout(vk: Functions, commands: Any, image: Any, layout: int) -> None:
+    """From an engine's layout to GENERAL; from UNDEFINED, what the memory held is gone."""
+    _record(vk, commands, _to_commands(), _change_layout(layout, VK.IMAGE_LAYOUT_GENERAL), [image])
+
+
 def begin(vk: Functions, commands: Any, shown: Sequence[Any]) -> None:
     """Like everything(), at the start of a list that draws to swapchains' images: out of PRESENT_SRC_KHR."""
     change = _change_layout(VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)

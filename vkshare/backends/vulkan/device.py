@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle
-from vkshare.backends.vulkan import drawables, imports, presentation
+from vkshare.backends.base import Adapter, AdoptedImageInfo, ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import drawables, foreign, imports, presentation
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.adapter import physical_device_of
+from vkshare.backends.vulkan.adopted import AdoptedImage
 from vkshare.backends.vulkan.api import VK, address
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage, create_image
@@ -92,6 +94,21 @@ class VulkanBackend:
                 "copy it through read() and write()",
             )
         return imports.open_image(self.context, spec, memory)
+
+    def import_memory(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
+        """An image in memory that another API allocated; ``memory.fd`` stays the caller's. See foreign.py."""
+        self.context.check_open()
+        return foreign.import_memory(self.context, self._in_own_memory(spec), memory)
+
+    def adopt_image(self, spec: ImageSpec, info: AdoptedImageInfo) -> AdoptedImage:
+        """An engine's own image on this VkDevice. See adopted.py."""
+        self.context.check_open()
+        return AdoptedImage(self.context, self._in_own_memory(spec), info)
+
+    def _in_own_memory(self, spec: ImageSpec) -> ImageSpec:
+        """Linear memory that others allocated is taken for a GPU's own, where they do that."""
+        is_its_own = spec.tiling == "linear" and not self.context.physical.is_software
+        return dataclasses.replace(spec, in_device_memory=is_its_own)
 
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
         """Makes the device's Recorder (None), or registers a pipeline with it."""

@@ -44,6 +44,10 @@ class VulkanImage:
         self.drawable: Any = None  # the Drawable, once it is bound
         self.needs: Any = None  # VkMemoryRequirements
         self.is_dedicated = False
+        self.must_be_dedicated = False
+        self.memory_offset = 0  # bytes from the start of the memory to the image, as it is bound
+        self.initial_commands = 0  # VkCommandBuffer in the place of the first acquire: AdoptedImage
+        self.not_exported = ("", "")  # why export() is refused, and what to do; "": it is not
         self._memory: DeviceMemory | None = None
         self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
         self._file = -1  # what export() duplicates; -1: the driver is asked for an fd
@@ -51,8 +55,12 @@ class VulkanImage:
         self._offset = 0  # bytes from the start of the memory to row 0
         self._objects = Objects(context, self._forget)
         with on_error(self.destroy):
-            self.is_dedicated = support.check(context.physical, spec, handle_type, features)
-            self._create(handle_type)
+            self._begin(handle_type, features)
+
+    def _begin(self, handle_type: int, features: int) -> None:
+        """Makes the VkImage, and fills in what follows from it."""
+        self.must_be_dedicated = support.check(self.context.physical, self.spec, handle_type, features)
+        self._create(handle_type)
 
     def pixels(self) -> memoryview | None:
         """The mapped memory from row 0, writable, `stride` bytes a row; None where the CPU cannot see it."""
@@ -61,22 +69,27 @@ class VulkanImage:
         if self._host_memory is not None:
             return memoryview(self._host_memory)
         assert self._memory is not None
-        return self._memory.map()[self._offset :]
+        return self._memory.map()[self.memory_offset + self._offset :]
 
-    def export(self) -> MemoryHandle:
-        """A new opaque fd of the memory, CLOEXEC; the caller's to close."""
+    def check_export(self) -> None:
+        """UnsupportedError where export() would be one."""
         if self._host_memory is not None:
             raise UnsupportedError(
                 "export of a surface of the CPU backend through Vulkan",
                 "its memory is not Vulkan's",
                 "pass its own descriptor on",
             )
-        assert self._memory is not None
+        if self.not_exported[0]:
+            raise UnsupportedError("export of a surface in foreign memory", *self.not_exported)
+
+    def export(self) -> MemoryHandle:
+        """A new opaque fd of the memory, CLOEXEC; the caller's to close."""
+        self.check_export()
         physical = self.context.physical
         return MemoryHandle(
             kind="opaque_fd",
             fd=fd_ops.duplicate(self._file) if self._file >= 0 else self._driver_fd(),
-            size=self._memory.size,
+            size=self.needs.size,
             offset=0,
             stride=self.stride,
             dedicated=self.is_dedicated,
@@ -129,7 +142,7 @@ class VulkanImage:
     # ---- how it is made, in this order ----
 
     def _create(self, handle_type: int) -> None:
-        vk, device, spec = self.context.vk, self.context.device, self.spec
+        spec = self.spec
         external = new("VkExternalMemoryImageCreateInfo", handleTypes=handle_type)
         info = new(
             "VkImageCreateInfo",
@@ -145,15 +158,21 @@ class VulkanImage:
         )
         self.handle = self._objects.make("vkCreateImage", info)
         self.image = address(self.handle)
+        self._read_requirements()
+
+    def _read_requirements(self) -> None:
+        vk, device, spec = self.context.vk, self.context.device, self.spec
         dedicated = new("VkMemoryDedicatedRequirements")
         requirements = new("VkMemoryRequirements2", pNext=dedicated)
         vk.vkGetImageMemoryRequirements2(device, new("VkImageMemoryRequirementsInfo2", image=self.handle), requirements)
         self.needs = requirements.memoryRequirements
         self._requirements = requirements  # owns what `needs` looks at
-        self.is_dedicated |= bool(dedicated.requiresDedicatedAllocation or dedicated.prefersDedicatedAllocation)
+        self.must_be_dedicated |= bool(dedicated.requiresDedicatedAllocation)
         # Else NVIDIA clears small linear images by marks that CUDA does not know: where it wrote
         # afterwards, Vulkan saw the clear's colour still (driver 580, an H200).
-        self.is_dedicated |= spec.in_device_memory
+        self.is_dedicated = (
+            self.must_be_dedicated or spec.in_device_memory or bool(dedicated.prefersDedicatedAllocation)
+        )
         if spec.tiling == "linear":
             subresource = ffi.new("VkImageSubresource *", {"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT})
             layout = vk.make("vkGetImageSubresourceLayout", device, self.handle, subresource)
@@ -200,12 +219,12 @@ class VulkanImage:
         self._memory = DeviceMemory(self._objects, info)
         self.is_mappable = self._is_for_host and self.context.physical.is_mappable(memory_type)
 
-    def allocate_shared(self) -> None:
-        """Takes memory that can be exported."""
+    def allocate_shared(self, size: int = 0) -> None:
+        """Takes memory that can be exported; of `size` bytes where that is given, else as many as it needs."""
         handle_types = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
         export = new("VkExportMemoryAllocateInfo", handleTypes=handle_types)
         try:
-            self.allocate(export, size=self.needs.size, memory_type=self.memory_type())
+            self.allocate(export, size=size or self.needs.size, memory_type=self.memory_type())
         except VulkanError:
             if self.context.physical.is_software:
                 _check_memfd()
@@ -250,6 +269,10 @@ class VulkanImage:
         finally:
             fd_ops.close_all({kept, memory.fd})
 
+    def take_file(self) -> tuple[int, int]:
+        """A duplicate of the file that others open the memory by, the caller's, and where in it the memory begins."""
+        return fd_ops.duplicate(self._file), self._pages_at
+
     def keep_file(self, fd: int) -> None:
         """Takes over the fd that others open the memory by: export() hands it on."""
         self._objects.close_with(fd)
@@ -263,13 +286,16 @@ class VulkanImage:
         assert self._memory is not None
         vk, device = self.context.vk, self.context.device
         self._host_memory = host_memory
-        vk.vkBindImageMemory2(device, 1, new("VkBindImageMemoryInfo", image=self.handle, memory=self._memory.handle))
+        place = {"memory": self._memory.handle, "memoryOffset": self.memory_offset}
+        vk.vkBindImageMemory2(device, 1, new("VkBindImageMemoryInfo", image=self.handle, **place))
+        self._finish()
+
+    def _finish(self) -> None:
+        """Makes what is used of an image that is bound."""
         if self.spec.usage & {"render", "sample", "storage"}:
-            self.view = self.raw_view = self._make_view(self.spec.format.vk_format)
+            self.view = self._make_view(self.spec.format.vk_format)
             self.image_view = address(self.view)
-            raw = support.raw_format(self.spec.format)
-            if raw is not None:
-                self.raw_view = self._make_view(raw)
+            self.raw_view = self._make_raw_view()
         self._record_ownership()
         self.drawable = drawables.drawable(
             self.context, self.spec, self.image, self.view, self.raw_view, is_mappable=self.is_mappable
@@ -279,10 +305,19 @@ class VulkanImage:
         form = {"viewType": VK.IMAGE_VIEW_TYPE_2D, "format": vk_format, "subresourceRange": barriers.WHOLE_IMAGE}
         return self._objects.make("vkCreateImageView", new("VkImageViewCreateInfo", image=self.handle, **form))
 
+    def _make_raw_view(self) -> Any:
+        raw = support.raw_format(self.spec.format)
+        return self.view if raw is None else self._make_view(raw)
+
+    @property
+    def queue_families(self) -> list[int]:
+        """Families of the queues that may use the image, the graphics family first."""
+        return self.context.queue_families
+
     def _record_ownership(self) -> None:
         self.ownership_commands = tuple(
             address(self._objects.record(write, name=name, family=family))
-            for family in self.context.queue_families
+            for family in self.queue_families
             for name, write in (("acquire", self.acquire), ("release", self.release))
         )
 

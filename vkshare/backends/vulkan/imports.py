@@ -47,7 +47,7 @@ def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vulka
 
 
 def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
-    _check_uuids(context, memory)
+    check_uuids(context, memory)
     is_software = context.physical.is_software
     needed = VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT if is_software else VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
     image = VulkanImage(context, spec, VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
@@ -57,14 +57,14 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
             image.allocate_shared()
             image.share_pages(memory.fd)
         else:
-            _import(image, memory)
+            import_fd(image, memory)
         image.bind()
         image.name(f"opened {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
     return image
 
 
-def _import(image: VulkanImage, memory: MemoryHandle) -> None:
-    """Has the driver of a GPU import the memory."""
+def import_fd(image: VulkanImage, memory: MemoryHandle) -> None:
+    """Has the driver of a GPU import the memory; the fd stays the caller's."""
     try:
         # The driver owns an fd once the import succeeds, and not before: it gets a duplicate,
         # closed here if refused.
@@ -85,7 +85,8 @@ def _import(image: VulkanImage, memory: MemoryHandle) -> None:
     image.keep_file(fd_ops.duplicate(memory.fd))
 
 
-def _check_uuids(context: Context, memory: MemoryHandle) -> None:
+def check_uuids(context: Context, memory: MemoryHandle) -> None:
+    """Rule X17."""
     physical = context.physical
     for what, theirs, ours in (
         ("device", memory.device_uuid, physical.device_uuid),

@@ -22,6 +22,7 @@ class PresentableImage:
 
     stride = 0
     ownership_commands: tuple[int, ...] = (0, 0)
+    initial_commands = 0
     is_mappable = False
     is_presentable = True
 
@@ -46,6 +47,11 @@ class PresentableImage:
 
         self.drawable = drawables.drawable(context, spec, image, self.view, self.raw_view, is_presentable=True)
 
+    @property
+    def queue_families(self) -> list[int]:
+        """The family of the queue that presents."""
+        return [self.context.queue_family]
+
     def pixels(self) -> None:
         """The CPU does not see it."""
 
@@ -53,6 +59,9 @@ class PresentableImage:
         """ClosedError once its swapchain was replaced or closed. Asked under the context's lock."""
         if self.handle is None:
             raise ClosedError("a frame that the commands use is of a swapchain that was resized or closed")
+
+    def check_export(self) -> None:
+        """The C core refuses it first."""
 
     def export(self) -> NoReturn:
         raise UnsupportedError(

@@ -31,10 +31,9 @@ class VulkanStage:
             usage = VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
             self._buffer, memory = host_buffer(self._objects, nbytes, usage)
             self.data = memory.map()[:nbytes]
-            families = [context.queue_family] if image.is_presentable else context.queue_families
             with image.pinned():
                 copy, name = partial(self._copy, image=image, upload=upload), "upload" if upload else "read back"
-                commands = [self._objects.record(copy, name=name, family=family) for family in families]
+                commands = [self._objects.record(copy, name=name, family=family) for family in image.queue_families]
         self.command_buffer, self.transfer_buffer = (*map(address, commands), 0)[:2]
 
     def _copy(self, commands: Any, image: VulkanImage, upload: bool) -> None:
