@@ -180,6 +180,10 @@ def foreign(world: World, dice: random.Random) -> None:
     else:
         os.close(fd)
     world.call(mine, "adopt_image", None, **shape)
+    pixels = np.zeros((size, dice.choice((size, 1024)), dice.choice((1, 4))), np.uint8)
+    made = world.call(mine, "share_array", pixels, copy=dice.random() < 0.3)
+    if made is not None:
+        world.keep(dice, made, most=8)
 
 
 @weight(30)

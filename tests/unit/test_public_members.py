@@ -21,8 +21,8 @@ MEMBERS = {
     ),
     "Device": (
         "adapter adopt_fence adopt_image backend capabilities close create_fence create_surface create_swapchain "
-        "from_handles handles import_memory is_closed is_lost name open_fence open_surface record statistics submit "
-        "wait_idle"
+        "from_handles handles import_memory is_closed is_lost name open_fence open_surface record share_array "
+        "statistics submit wait_idle"
     ),
     "Fence": (
         "close device event_fd export handle is_closed is_done is_follower is_native queued_value signal statistics "

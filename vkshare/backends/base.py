@@ -131,6 +131,13 @@ class Image(Protocol):
         """Frees everything now: the caller has seen to it that nothing runs on it. Idempotent."""
 
 
+# Why an image over an array is not exported, and what to do.
+ARRAY_NOT_EXPORTED = (
+    "its memory is an array's, for which there is no fd",
+    "pass copy=True to share_array(), which makes a surface of its own",
+)
+
+
 class AdoptedImage(Image, Protocol):
     """An engine's own image."""
 
@@ -195,6 +202,9 @@ class Backend(Protocol):
 
     def adopt_image(self, spec: ImageSpec, info: AdoptedImageInfo) -> AdoptedImage:
         """Makes an Image of an engine's own. UnsupportedError, also on the CPU backend."""
+
+    def share_array(self, spec: ImageSpec, stride: int, memory: memoryview) -> Image:
+        """Makes a linear image over an array's memory, which it keeps alive. ValueError, UnsupportedError."""
 
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
         """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline.

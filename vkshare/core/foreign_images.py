@@ -9,12 +9,13 @@ from uuid import UUID
 
 from vkshare import formats
 from vkshare.backends.base import LAYOUTS, AdoptedImageInfo, Image, ImageSpec, MemoryHandle
-from vkshare.core import surface_factory
+from vkshare.core import shared_arrays, surface_factory
 from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.ipc.descriptors import USAGES
 from vkshare.util import arguments, handles
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -219,6 +220,72 @@ class ForeignImages(DeviceLifetime):
             surface = self._surface_of(self._backend.import_memory(spec, memory))
         os.close(memory.fd)
         return surface
+
+    def share_array(self, array: Any, *, format: str | Format | None = None, copy: bool = False) -> Surface:
+        """Makes a linear surface over the memory of an array, without a copy, and keeps the array alive (rule E4).
+
+        The surface is not owned, its key is 0, and its pixels are the array's: each shows what is
+        written through the other. The program reads and writes the array only while a handle of its
+        own owns the surface, after ``wait_idle()`` or in ``view.array``. The surface cannot be
+        exported, because the memory has no fd. Thread-safe.
+
+        Parameters
+        ----------
+        array
+            Of shape (H, W, C) or (H, W), each row in one piece, writable: a NumPy array, or an object with
+            ``__array_interface__``, the buffer protocol, or DLPack in the CPU's memory.
+        format
+            The surface's format; its type and channels must be the array's. None: by these, e.g. rgba8unorm for
+            4 uint8.
+        copy
+            True: a new surface with the array's pixels, which then has memory of its own.
+
+        Returns
+        -------
+        Surface
+            Close it, or use it in a ``with`` block. ``statistics().copied_bytes`` says whether it was copied.
+
+        Raises
+        ------
+        ValueError
+            The array has a shape, type or strides that no surface has; or its memory is not aligned as the adapter
+            wants it, which the text names. A Vulkan device wants whole pages.
+        TypeError
+            It is no array, or not in the CPU's memory.
+        UnsupportedError
+            The driver has no images in host memory: pass copy=True.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> pixels = np.zeros((48, 64, 4), np.uint8)
+        >>> with vks.open(backend="cpu") as own, own.share_array(pixels) as surface:
+        ...     with surface.access() as view:
+        ...         submission = own.submit(own.record().clear(view, (1, 1, 1, 1)))
+        ...         own.wait_idle()
+        >>> bool((pixels == 255).all())
+        True
+        """
+        self._check()
+        self._reap()
+        arguments.flag("copy", copy)
+        found, rows = shared_arrays.described(array)
+        pixel_format = rows.format("array", format)
+        spec = self._foreign_spec(rows.width, rows.height, pixel_format, "linear", DEFAULT_USAGE)
+        with self._active_call():
+            self._check()
+            if not copy:
+                memory = shared_arrays.memory_of(found, rows, array)
+                return self._surface_of(self._backend.share_array(spec, rows.pitch, memory))
+            device = cast("Device", self)
+            tiling = "linear" if "linear" in device.capabilities.tilings else "auto"
+            surface = device.create_surface(rows.width, rows.height, pixel_format, tiling=tiling)
+            with on_error(surface.close):
+                surface.acquire(0, 0)
+                surface.write(found)
+                surface.release(0)
+            surface._copied = rows.height * rows.row
+            return surface
 
     def _surface_of(self, image: Image) -> Surface:
         return surface_factory.adopt_image(cast("Device", self), image, discard=False)

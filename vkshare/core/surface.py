@@ -33,7 +33,7 @@ class SurfaceStatistics:
     generation: int
     nbytes: int  # of the pixels, rows padded as they are in memory
     stride: int  # bytes from row to row; 0 for optimal tiling
-    copied_bytes: int  # by the vkshare.interop.cuda.share() that made it; 0 where the memory is the tensor's own
+    copied_bytes: int  # by the share() or share_array() that made it; 0 where the memory is the tensor's own
 
 
 class Surface(Closable, SurfaceCore):

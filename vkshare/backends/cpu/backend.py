@@ -38,6 +38,9 @@ class CpuBackend:
             "adopt_image()", "the CPU backend has no VkImages", "use import_memory() or share_array()"
         )
 
+    def share_array(self, spec: ImageSpec, stride: int, memory: memoryview) -> _memory.CpuImage:
+        return _memory.share_array(spec, stride, memory)
+
     def compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
         commands.device._set_recorder(None, self.adapter.capabilities.subpixel_bits)
 

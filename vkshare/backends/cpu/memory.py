@@ -8,11 +8,12 @@ import uuid
 from dataclasses import replace
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import ARRAY_NOT_EXPORTED, ImageSpec, MemoryHandle
 from vkshare.backends.drawing import Drawable
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.util import fd_ops, shared_memory
 from vkshare.util.closing import on_error
+from vkshare.util.library_calls import ffi
 
 
 class CpuImage:
@@ -23,8 +24,8 @@ class CpuImage:
     ownership_commands: tuple[int, ...] = (0, 0)
     initial_commands = 0
 
-    def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap, offset: int = 0) -> None:
-        """Takes over `fd`. Row 0 begins `offset` bytes into the mapping."""
+    def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap | memoryview, offset: int = 0) -> None:
+        """Takes over `fd`; -1: the memory is no file's. Row 0 begins `offset` bytes into the mapping."""
         self.spec = spec
         self.stride = stride
         self.not_exported = ("", "")  # why export() is refused, and what to do; "": it is not
@@ -49,7 +50,8 @@ class CpuImage:
     def destroy(self) -> None:
         if self._pixels is not None:
             self._pixels = None
-            os.close(self._fd)
+            if self._fd >= 0:
+                os.close(self._fd)
 
 
 def create(spec: ImageSpec, *, is_tight: bool = False) -> CpuImage:
@@ -117,6 +119,20 @@ def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
         shared_memory.memory_check(memory.fd, is_memfd=True, size=memory.size)
     except DescriptorError as error:
         image.not_exported = (str(error), "copy() it to a surface of create_surface()")
+    return image
+
+
+def share_array(spec: ImageSpec, stride: int, memory: memoryview) -> CpuImage:
+    """An image over an array's memory, which it keeps alive. ValueError: it has no whole pixels at whole places."""
+    pixel = spec.format.bytes_per_pixel
+    address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory)))
+    if address % pixel or stride % pixel:
+        raise ValueError(
+            f"array begins at 0x{address:x} and has rows {stride} bytes apart; the CPU backend wants multiples of "
+            f"{pixel}, the bytes of a pixel of {spec.format.name}: allocate it so, or pass copy=True"
+        )
+    image = CpuImage(spec, -1, stride, memory)
+    image.not_exported = ARRAY_NOT_EXPORTED
     return image
 
 

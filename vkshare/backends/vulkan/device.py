@@ -105,6 +105,15 @@ class VulkanBackend:
         self.context.check_open()
         return AdoptedImage(self.context, self._in_own_memory(spec), info)
 
+    def share_array(self, spec: ImageSpec, stride: int, memory: memoryview) -> VulkanImage:
+        """A linear image over an array's memory, which it keeps alive. See foreign.py."""
+        self.context.check_open()
+        capabilities = self.adapter.capabilities
+        if "host_pointer" not in capabilities.surface_memory:
+            why = capabilities.reasons.get("host_pointer", "the driver imports no host memory")
+            raise UnsupportedError("share_array() without a copy", why, "pass copy=True")
+        return foreign.share_array(self.context, spec, stride, memory)
+
     def _in_own_memory(self, spec: ImageSpec) -> ImageSpec:
         """Linear memory that others allocated is taken for a GPU's own, where they do that."""
         is_its_own = spec.tiling == "linear" and not self.context.physical.is_software

@@ -1,4 +1,4 @@
-"""Memory that another API or engine allocated, as an image (rule E3).
+"""Memory that another API, engine or library allocated, as an image (rules E3 and E4).
 
 The caller describes the memory, in the place of a descriptor, and everything that the driver can
 compute is compared with that. An image that no importer would make again from a descriptor is not
@@ -7,11 +7,11 @@ exported.
 
 from __future__ import annotations
 
-from vkshare.backends.base import ImageSpec, MemoryHandle
-from vkshare.backends.vulkan.api import VK
+from vkshare.backends.base import ARRAY_NOT_EXPORTED, ImageSpec, MemoryHandle
+from vkshare.backends.vulkan.api import VK, ffi
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
-from vkshare.backends.vulkan.imports import check_uuids, import_fd
+from vkshare.backends.vulkan.imports import check_uuids, host_image, host_size, import_fd, import_pages
 from vkshare.errors import DescriptorError
 from vkshare.util import shared_memory
 from vkshare.util.closing import on_error
@@ -81,3 +81,35 @@ def _place(image: VulkanImage, memory: MemoryHandle) -> None:
             f"others open {needs.size} bytes with the image at 0, dedicated: {wanted}",
             "allocate the memory like that, or copy() to a surface of create_surface()",
         )
+
+
+def share_array(context: Context, spec: ImageSpec, stride: int, memory: memoryview) -> VulkanImage:
+    """A linear image over an array's memory, with rows `stride` bytes apart, which it keeps alive. No copy.
+
+    Raises
+    ------
+    ValueError
+        The driver wants another stride, or memory that begins or ends elsewhere.
+    UnsupportedError
+        It has no images in host memory.
+    """
+    image = host_image(context, spec)
+    with on_error(image.destroy):
+        _check_array(image, stride, memory)
+        import_pages(image, memory, "share_array()")
+    image.not_exported = ARRAY_NOT_EXPORTED
+    return image
+
+
+def _check_array(image: VulkanImage, stride: int, memory: memoryview) -> None:
+    where, alignment = image.context.physical.name, image.context.physical.host_pointer_alignment
+    address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory)))
+    wrong = []
+    if address % alignment:
+        wrong.append(f"begins at 0x{address:x}, and {where} wants a multiple of {alignment}")
+    if stride != image.stride and image.spec.height > 1:
+        wrong.append(f"has rows {stride} bytes apart, and {where} wants {image.stride}")
+    if memory.nbytes < host_size(image):
+        wrong.append(f"has {memory.nbytes} bytes, and {where} wants {host_size(image)}, a multiple of {alignment}")
+    if wrong:
+        raise ValueError(f"array {'; it '.join(wrong)}: allocate it so, or pass copy=True")

@@ -49,7 +49,7 @@ class VulkanImage:
         self.initial_commands = 0  # VkCommandBuffer in the place of the first acquire: AdoptedImage
         self.not_exported = ("", "")  # why export() is refused, and what to do; "": it is not
         self._memory: DeviceMemory | None = None
-        self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
+        self._host_memory: mmap.mmap | memoryview | None = None  # a surface of the CPU backend
         self._file = -1  # what export() duplicates; -1: the driver is asked for an fd
         self._pages_at = 0  # file offset of the memory in it
         self._offset = 0  # bytes from the start of the memory to row 0
@@ -73,14 +73,14 @@ class VulkanImage:
 
     def check_export(self) -> None:
         """UnsupportedError where export() would be one."""
+        if self.not_exported[0]:
+            raise UnsupportedError("export of a surface in foreign memory", *self.not_exported)
         if self._host_memory is not None:
             raise UnsupportedError(
                 "export of a surface of the CPU backend through Vulkan",
                 "its memory is not Vulkan's",
                 "pass its own descriptor on",
             )
-        if self.not_exported[0]:
-            raise UnsupportedError("export of a surface in foreign memory", *self.not_exported)
 
     def export(self) -> MemoryHandle:
         """A new opaque fd of the memory, CLOEXEC; the caller's to close."""
@@ -278,7 +278,7 @@ class VulkanImage:
         self._objects.close_with(fd)
         self._file = fd
 
-    def bind(self, host_memory: mmap.mmap | None = None) -> None:
+    def bind(self, host_memory: mmap.mmap | memoryview | None = None) -> None:
         """Binds the memory and makes the view and the command buffers.
 
         `host_memory` is the mapping that was imported, if one was.

@@ -7,6 +7,7 @@ driver never sees the memory's file (sealed.py).
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 from contextlib import suppress
 from uuid import UUID
@@ -117,45 +118,61 @@ def _check_declared(image: VulkanImage, memory: MemoryHandle) -> None:
 
 def _open_host(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
     """A surface of the CPU backend: its pages are mapped here and handed to the driver as they are."""
-    alignment = context.physical.host_pointer_alignment
     if "VK_EXT_external_memory_host" not in context.extensions:
         raise UnsupportedError(
             "opening a surface of the CPU backend",
             f"{context.physical.name} imports no host memory",
             "copy it through read() and write()",
         )
-    handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
     pages = host_memory.open_pages(spec, memory)
-    image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
+    image = host_image(context, spec)
     with on_error(image.destroy):
         _check_layout(context, image, memory)
-        pointer = ffi.cast("void *", ffi.cast("uintptr_t", ffi.from_buffer(pages)))
-        size = -(-image.needs.size // alignment) * alignment
-        allowed = new("VkMemoryHostPointerPropertiesEXT")
-        context.vk.vkGetMemoryHostPointerPropertiesEXT(context.device, handle_type, pointer, allowed)
-        bits = allowed.memoryTypeBits & image.needs.memoryTypeBits
-        if not bits:
-            raise UnsupportedError(
-                "opening a surface of the CPU backend",
-                f"{context.physical.name} has no memory type for its images in host memory",
-            )
-        info = new("VkImportMemoryHostPointerInfoEXT", handleType=handle_type, pHostPointer=pointer)
-        image.is_dedicated = False
-        image.allocate(info, size=size, memory_type=context.physical.memory_type(bits, []))
-        image.bind(pages)
-        image.name(f"opened host {spec.width}x{spec.height} {spec.format.name}")
+        import_pages(image, pages, "opening a surface of the CPU backend")
     return image
 
 
+def host_image(context: Context, spec: ImageSpec) -> VulkanImage:
+    """An image for import_pages()."""
+    handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
+    return VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
+
+
+def host_size(image: VulkanImage) -> int:
+    """The bytes that an image in host memory takes: whole units of what the driver imports."""
+    alignment = image.context.physical.host_pointer_alignment
+    return int(-(-image.needs.size // alignment) * alignment)
+
+
+def import_pages(image: VulkanImage, pages: mmap.mmap | memoryview, what: str) -> None:
+    """Binds the image to host memory, which it keeps alive: at least host_size() bytes, as the driver aligns them.
+
+    UnsupportedError names `what` cannot be done.
+    """
+    context, spec = image.context, image.spec
+    handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
+    pointer = ffi.cast("void *", ffi.cast("uintptr_t", ffi.from_buffer(pages)))
+    allowed = new("VkMemoryHostPointerPropertiesEXT")
+    context.vk.vkGetMemoryHostPointerPropertiesEXT(context.device, handle_type, pointer, allowed)
+    bits = allowed.memoryTypeBits & image.needs.memoryTypeBits
+    if not bits:
+        raise UnsupportedError(what, f"{context.physical.name} has no memory type for its images in host memory")
+    info = new("VkImportMemoryHostPointerInfoEXT", handleType=handle_type, pHostPointer=pointer)
+    image.is_dedicated = False
+    image.allocate(info, size=host_size(image), memory_type=context.physical.memory_type(bits, []))
+    image.bind(pages)
+    image.name(f"opened host {spec.width}x{spec.height} {spec.format.name}")
+
+
 def _check_layout(context: Context, image: VulkanImage, memory: MemoryHandle) -> None:
-    spec, alignment = image.spec, context.physical.host_pointer_alignment
+    spec = image.spec
     hint = "copy it through read() and write()"
     what = f"opening a {spec.width}x{spec.height} {spec.format.name} surface of the CPU backend"
     if image.stride != memory.stride:
         raise UnsupportedError(
             what, f"its rows are {memory.stride} bytes apart and {context.physical.name} wants {image.stride}", hint
         )
-    if -(-image.needs.size // alignment) * alignment > memory.size:
+    if host_size(image) > memory.size:
         raise UnsupportedError(
             what, f"{context.physical.name} needs {image.needs.size} bytes and it has {memory.size}", hint
         )

@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vkshare import formats
 from vkshare.errors import DeviceMismatchError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, device_of, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
 from vkshare.util.closing import on_error
+from vkshare.util.pixel_rows import PixelRows, rows_of
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
     from vkshare.formats import Format
-
-# The format of an array whose caller names none, by its type and channels: the first one that fits.
-_FORMATS: dict[tuple[str, int], Format] = {}
-for _each in formats.FORMATS.values():
-    _FORMATS.setdefault((_each.dtype, _each.channels), _each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +26,7 @@ class _Tensor:
     """The fields of an array's ``__cuda_array_interface__``."""
 
     pointer: int
-    height: int
-    width: int
-    channels: int
-    dtype: np.dtype[Any]
-    pitch: int  # bytes from row to row
+    rows: PixelRows
     stream: int | None  # in which it is being made
 
 
@@ -83,21 +74,21 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
     """
     where = gpu_of(device)
     array = _described(tensor)
-    found = formats.get(format) if format is not None else _format_of(array)
-    _check_format(array, found)
+    rows = array.rows
+    found = rows.format("tensor", format)
     _check_gpu(array, where)
     known = found_at(array.pointer)
     original = _is_whole(array, found, known) if known is not None else None
     if original is not None:
         return device.open_surface(original if original.device is device else original.export())
-    surface = device.create_surface(array.width, array.height, found, tiling="linear", memory="device")
+    surface = device.create_surface(rows.width, rows.height, found, tiling="linear", memory="device")
     with on_error(surface.close), open(surface) as shared, shared.access(stream=stream) as view:
         if array.stream is not None:
             streams.join(array.stream, view.stream, where)
         strides = view.strides
         assert strides is not None
         _copy(array, view.pointer, strides[0], view.stream, where)
-    surface._copied = array.height * array.width * array.channels * array.dtype.itemsize
+    surface._copied = rows.height * rows.row
     return surface
 
 
@@ -108,40 +99,12 @@ def _described(tensor: Any) -> _Tensor:
         raise TypeError(
             f"tensor must be an array of CUDA's (with __cuda_array_interface__), not {type(tensor).__name__}: {error}"
         ) from None
-    shape = tuple(fields["shape"])
     dtype = np.dtype(fields["typestr"])
-    if len(shape) not in (2, 3) or not all(shape):
-        raise ValueError(f"tensor has the shape {shape}; allowed are (height, width, channels) and (height, width)")
-    height, width, channels = (*shape, 1)[:3]
-    pixel = channels * dtype.itemsize
-    strides = tuple(fields.get("strides") or ()) or (width * pixel, *((pixel, dtype.itemsize)[: len(shape) - 1]))
-    inner = (pixel, dtype.itemsize) if len(shape) == 3 else (dtype.itemsize,)
-    packed = all(have == need or size == 1 for have, need, size in zip(strides[1:], inner, shape[1:], strict=True))
-    pitch = strides[0] if height > 1 else width * pixel  # of one row, libraries say anything (CuPy's a[None]: 0)
-    if not packed or pitch < width * pixel:
-        raise ValueError(
-            f"tensor's rows are not in one piece: strides {strides} for the shape {shape} of {dtype}; make it "
-            "contiguous first (tensor.contiguous())"
-        )
+    advice = "make it contiguous first (tensor.contiguous())"
+    strides = fields.get("strides") or ()
+    rows = rows_of("tensor", tuple(fields["shape"]), dtype.name, dtype.itemsize, strides, advice)
     stream = fields.get("stream")
-    made_in = streams.handle(stream) if stream else None
-    return _Tensor(fields["data"][0], height, width, channels, dtype, pitch, made_in)
-
-
-def _format_of(array: _Tensor) -> Format:
-    found = _FORMATS.get((array.dtype.name, array.channels))
-    if found is None:
-        there = ", ".join(f"{channels} x {dtype}" for dtype, channels in _FORMATS)
-        raise ValueError(f"tensor has {array.channels} x {array.dtype} a pixel; allowed are {there}")
-    return found
-
-
-def _check_format(array: _Tensor, wanted: Format) -> None:
-    if (array.dtype.name, array.channels) != (wanted.dtype, wanted.channels):
-        raise ValueError(
-            f"tensor has {array.channels} x {array.dtype} a pixel, and {wanted.name} has {wanted.channels} x "
-            f"{wanted.dtype}"
-        )
+    return _Tensor(fields["data"][0], rows, streams.handle(stream) if stream else None)
 
 
 def _check_gpu(array: _Tensor, where: GPU) -> None:
@@ -159,8 +122,8 @@ def _check_gpu(array: _Tensor, where: GPU) -> None:
 def _is_whole(array: _Tensor, wanted: Format, memory: ImportedMemory) -> Surface | None:
     """The open surface whose memory this is, all of it."""
     spec = memory.spec
-    same = (spec.width, spec.height, spec.format) == (array.width, array.height, wanted)
-    same = same and (spec.height == 1 or memory.stride == array.pitch)
+    same = (spec.width, spec.height, spec.format) == (array.rows.width, array.rows.height, wanted)
+    same = same and (spec.height == 1 or memory.stride == array.rows.pitch)
     surface = memory.surface() if same else None
     return surface if surface is not None and not surface.is_closed else None
 
@@ -169,9 +132,9 @@ def _copy(array: _Tensor, target: int, pitch: int, stream: int, where: GPU) -> N
     driver = bindings()
     copy = driver.CUDA_MEMCPY2D()
     copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
-    copy.srcDevice, copy.srcPitch = array.pointer, array.pitch
+    copy.srcDevice, copy.srcPitch = array.pointer, array.rows.pitch
     copy.dstDevice, copy.dstPitch = target, pitch
-    copy.WidthInBytes = array.width * array.channels * array.dtype.itemsize
-    copy.Height = array.height
+    copy.WidthInBytes = array.rows.row
+    copy.Height = array.rows.height
     with where.current():
-        call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{array.width}x{array.height}")
+        call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{array.rows.width}x{array.rows.height}")
