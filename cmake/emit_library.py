@@ -36,6 +36,9 @@ WAITS = {
     "vks_display_set_source",
     "vks_display_shutdown",
     "vks_fence_close",  # waits for submissions to another API's queue, where a host function may need the GIL
+    "vks_memory_drop_unmapped",
+    "vks_memory_find_shared",
+    "vks_memory_share",  # copies an image
     "vks_memory_replace",  # a read of /proc/self/maps takes a lock on this process's memory map
     "vks_memory_reserve",
     "vks_queue_close",

@@ -258,6 +258,25 @@ typedef struct vks_import_info {
  * image, not at that offset or not with that stride, or the fd is not of such memory.
  * VKS_BAD_VALUE, VKS_UNSUPPORTED as above. */
 vks_status vks_surface_import_memory(vks_device *device, const vks_import_info *info, int fd, vks_surface **out);
+
+/* Memory of this process that another library allocated: rows of pixels. */
+typedef struct vks_array_info {
+    vks_image_info image;         /* tiling is VKS_LINEAR; has_tight_rows is not read */
+    void *pixels;                 /* row 0 */
+    size_t stride;                /* bytes from row to row */
+    size_t size;                  /* bytes from `pixels` on that the caller keeps until on_close */
+    void (*on_close)(void *user); /* once the library uses the memory no more; NULL: none. It calls no function of the
+                                     library */
+    void *user;
+} vks_array_info;
+
+/* A new surface over that memory, without a copy (rule E4); unowned, its key is 0, and its contents
+ * are the memory's. A device of the CPU backend wants address and stride in whole pixels; a
+ * VkDevice wants all three as VK_EXT_external_memory_host has them, so whole pages, and rows as the
+ * driver has them: else VKS_BAD_VALUE, with the text. `info` is read during the call. *out is a
+ * reference. No other party can open it. VKS_UNSUPPORTED: another tiling, or the driver has no
+ * images in host memory. */
+vks_status vks_surface_share_array(vks_device *device, const vks_array_info *info, vks_surface **out);
 /* A descriptor of the surface for another party; the caller closes it. Blocks as
  * vks_surface_export() does. VKS_UNSUPPORTED: the image is not the library's, or in foreign memory
  * that is not as this driver would export it. */

@@ -139,6 +139,32 @@ typedef struct vks_vulkan_image {
  * of it are not used after that. VKS_UNSUPPORTED: the surface has none. */
 vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out);
 
+/* An image that an engine made on the device's VkDevice. */
+typedef struct vks_adopt_image_info {
+    vks_image_info image; /* as the VkImage was made; has_tight_rows is not read; usage with VKS_USAGE_COPY */
+    VkImage handle;       /* VK_SHARING_MODE_EXCLUSIVE on the family of the device's queue */
+    VkImageLayout layout; /* now: GENERAL, UNDEFINED (the contents are lost), PREINITIALIZED, or an _OPTIMAL one of
+                             COLOR_ATTACHMENT, SHADER_READ_ONLY, TRANSFER_SRC, TRANSFER_DST */
+    /* If other parties are to open the surface: memory made with VkExportMemoryAllocateInfo for an
+     * opaque fd, for this image alone, of the size of its VkMemoryRequirements, for an image as
+     * vks_surface_body describes it. VK_NULL_HANDLE: they cannot. On a software driver its pages are
+     * replaced by those of a sealed memfd with the same contents: nothing uses the image during the
+     * call, and no fd of the memory was exported before. */
+    VkDeviceMemory memory;
+    void (*on_close)(void *user); /* once the library uses the image no more; NULL: none. It calls no function of the
+                                     library */
+    void *user;
+} vks_adopt_image_info;
+
+/* A new surface with that image (rule E2), unowned under key 0. Neither image nor memory is ever
+ * destroyed. The first use begins with a transition from the given layout; between two uses the image is in
+ * GENERAL, and belongs to the queue, or after an export to VK_QUEUE_FAMILY_EXTERNAL. on_close is called
+ * by the last unref of the surface, or by the shutdown of the device. `info` is read during the call.
+ * *out is a reference. Blocks for the work that the queue has, if the memory is a software driver's.
+ * VKS_BAD_VALUE: a number in `info` is not as above. VKS_UNSUPPORTED: a device of the CPU backend; the
+ * driver has no such images, or cannot export the memory as it would its own. */
+vks_status vks_surface_adopt_image(vks_device *device, const vks_adopt_image_info *info, vks_surface **out);
+
 /* ---- turns ----------------------------------------------------------------------------------------------------- */
 
 /* Records a barrier into an engine's command buffer: from the shared layout, GENERAL, to `layout`,

@@ -39,18 +39,31 @@ void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands,
 
 /* ---- ownership ---- */
 
-/* The queue family that barriers name: none where several share the image. */
-static uint32_t owner(const vks_engine *engine)
+/* An engine's image whose memory is unknown never leaves the queue. */
+static bool stays_here(const vks_surface_image *image) { return image->is_adopted && !image->memory; }
+
+/* The queue family that barriers name: none where several share the image. An engine's is its
+ * queue's. */
+static uint32_t owner(const vks_surface_image *image)
 {
+    const vks_engine *engine = image->engine;
+    if (image->is_adopted)
+        return stays_here(image) ? VK_QUEUE_FAMILY_IGNORED : engine->families[VKS_GRAPHICS];
     return engine->physical.transfer_family == VK_QUEUE_FAMILY_IGNORED ? engine->families[VKS_GRAPHICS]
                                                                        : VK_QUEUE_FAMILY_IGNORED;
+}
+
+static uint32_t others(const vks_surface_image *image)
+{
+    return stays_here(image) ? VK_QUEUE_FAMILY_IGNORED : VK_QUEUE_FAMILY_EXTERNAL;
 }
 
 static void acquire(const vks_surface_image *image, VkCommandBuffer commands)
 {
     vks_image_barrier(image, commands,
-                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_EXTERNAL, EVERYTHING, 0},
-                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image->engine), EVERYTHING, ANY_ACCESS}, false);
+                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, others(image), EVERYTHING,
+                                        stays_here(image) ? VK_ACCESS_2_MEMORY_WRITE_BIT : 0},
+                      (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image), EVERYTHING, ANY_ACCESS}, false);
 }
 
 /* The CPU may be the next that reads. */
@@ -58,9 +71,20 @@ static void release(const vks_surface_image *image, VkCommandBuffer commands)
 {
     vks_image_barrier(
         image, commands,
-        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image->engine), EVERYTHING, VK_ACCESS_2_MEMORY_WRITE_BIT},
-        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_EXTERNAL, EVERYTHING, 0}, image->is_mappable);
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image), EVERYTHING, VK_ACCESS_2_MEMORY_WRITE_BIT},
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, others(image), EVERYTHING, stays_here(image) ? ANY_ACCESS : 0},
+        image->is_mappable);
 }
+
+static void leave_old_layout(const vks_surface_image *image, VkCommandBuffer commands)
+{
+    vks_image_barrier(
+        image, commands,
+        (vks_image_state){image->old_layout, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, VK_ACCESS_2_MEMORY_WRITE_BIT},
+        (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, ANY_ACCESS}, false);
+}
+
+static void nothing(const vks_surface_image *image, VkCommandBuffer commands) { (void)image, (void)commands; }
 
 static void zero_and_release(const vks_surface_image *image, VkCommandBuffer commands)
 {
@@ -100,7 +124,10 @@ vks_status vks_image_record_ownership(vks_surface_image *image)
     vks_engine *engine = image->engine;
     vks_status status = VKS_OK;
     pthread_mutex_lock(&engine->lock);
-    for (uint32_t family = 0; family < engine->n_families && !status; family++)
+    uint32_t n_families = image->is_adopted ? 1 : engine->n_families;
+    if (image->is_adopted)
+        status = record(image, VKS_GRAPHICS, leave_old_layout, &image->initial);
+    for (uint32_t family = 0; family < n_families && !status; family++)
         if (!(status = record(image, family, acquire, &image->commands[family][0])))
             status = record(image, family, release, &image->commands[family][1]);
     pthread_mutex_unlock(&engine->lock);
@@ -128,12 +155,13 @@ static vks_status run(vks_device *device, VkCommandBuffer buffer)
     return status;
 }
 
-vks_status vks_image_start(vks_surface_image *image)
+static vks_status run_once(vks_surface_image *image,
+                           void (*write)(const vks_surface_image *image, VkCommandBuffer commands))
 {
     vks_engine *engine = image->engine;
     VkCommandBuffer commands;
     pthread_mutex_lock(&engine->lock);
-    vks_status status = record(image, VKS_GRAPHICS, zero_and_release, &commands);
+    vks_status status = record(image, VKS_GRAPHICS, write, &commands);
     pthread_mutex_unlock(&engine->lock);
     if (!status)
         status = run(engine->device, commands);
@@ -143,6 +171,10 @@ vks_status vks_image_start(vks_surface_image *image)
     pthread_mutex_unlock(&engine->lock);
     return status;
 }
+
+vks_status vks_image_start(vks_surface_image *image) { return run_once(image, zero_and_release); }
+
+vks_status vks_image_wait_for_queue(vks_surface_image *image) { return run_once(image, nothing); }
 
 /* ---- an engine's turn ---- */
 

@@ -31,8 +31,15 @@ struct vks_surface_image {
     VkMemoryRequirements needs;
     VkCommandBuffer commands[VKS_FAMILIES][2]; /* acquire and release */
     bool is_mappable, is_destroyed;
-    bool must_be_dedicated; /* the driver demands it; body.dedicated may be its wish alone */
-    bool is_foreign;        /* the memory is not as this driver would export it */
+    bool must_be_dedicated;       /* the driver demands it; body.dedicated may be its wish alone */
+    bool is_foreign;              /* the memory is not as this driver would export it */
+    bool is_adopted;              /* an engine's image, with its memory or without; neither is destroyed */
+    bool is_array;                /* an array's memory, which is not unmapped */
+    VkImageLayout old_layout;     /* of an engine's image, before its first use */
+    VkCommandBuffer initial;      /* from there to GENERAL */
+    void (*on_close)(void *user); /* when the library uses image and memory no more */
+    void *user;
+    uint64_t pages_at;      /* file offset of the memory in the file of `fd` */
     void *mapped;           /* the whole memory; NULL: it is not mapped */
     void *host_memory;      /* imported memory of the CPU backend, memory_size bytes */
     VkDeviceSize first_row; /* in the memory, bytes */
@@ -82,6 +89,8 @@ void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands,
 vks_status vks_image_record_ownership(vks_surface_image *image);
 /* Zeros a new image and releases it to VK_QUEUE_FAMILY_EXTERNAL. Blocks. */
 vks_status vks_image_start(vks_surface_image *image);
+/* Waits for all that the queue has. */
+vks_status vks_image_wait_for_queue(vks_surface_image *image);
 
 /* ---- rows.c ---- */
 /* VKS_UNSUPPORTED: the image's rows have padding; the text names the widths that need none. */
@@ -92,6 +101,12 @@ vks_status vks_image_check_tight(const vks_surface_image *image);
 vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, bool has_tight_rows,
                             vks_surface_image **out);
 vks_status vks_image_open(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
+/* Reads what the driver needs of a VkImage that is there. */
+void vks_image_read_requirements(vks_surface_image *image);
+/* Memory that others can open; on a software driver with pages of a sealed memfd in it. */
+vks_status vks_image_allocate_shared(vks_surface_image *image);
+/* The driver's own fd, the caller's; no other process may have that of a software driver. */
+vks_status vks_image_driver_fd(const vks_surface_image *image, int *fd);
 /* Has the image use the memory of an fd, which stays the caller's: body.memory_size bytes. */
 vks_status vks_image_take_memory(vks_surface_image *image, int fd);
 /* A new fd of the memory, CLOEXEC, the caller's. */
@@ -115,6 +130,8 @@ vks_status vks_image_bind(vks_surface_image *image);
 /* ---- host_image.c ---- */
 /* An image over the pages of a surface of the CPU backend, without a copy. */
 vks_status vks_image_open_host(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
+/* An image over an array's memory, without a copy. */
+vks_status vks_image_open_array(vks_engine *engine, const vks_array_info *info, vks_surface_image **out);
 
 /* ---- surface.c ---- */
 /* VKS_BAD_VALUE: a number is out of range. */

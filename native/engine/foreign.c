@@ -1,4 +1,4 @@
-/* foreign.c: surfaces in memory that another API or engine allocated (rule E3).
+/* foreign.c: surfaces in memory that another API, engine or library allocated (rules E3 and E4).
  *
  * The caller says what the memory is. All that the driver can compute is compared with that, as for
  * a descriptor (X16 to X18), and the contents stay: the image belongs to VK_QUEUE_FAMILY_EXTERNAL in
@@ -146,7 +146,69 @@ static vks_status import_host(const vks_import_info *info, int fd, vks_surface_i
     return status;
 }
 
-/* ---- both ---- */
+/* ---- an array ---- */
+
+static vks_status share_host(const vks_array_info *info, vks_surface_image **out)
+{
+    vks_surface_body body = vks_image_body(&info->image);
+    uint64_t pixel = vks_format_bytes(body.format), row = body.width * pixel;
+    if (body.tiling != VKS_LINEAR)
+        return vks_fail(VKS_UNSUPPORTED, body.tiling, "an array has no tiling %u: VKS_LINEAR is 0", body.tiling);
+    if ((uintptr_t)info->pixels % pixel || info->stride % pixel || info->stride < row || info->stride > INT32_MAX)
+        return vks_fail(
+            VKS_BAD_VALUE, 0,
+            "pixels is %p and stride %zu; allowed are multiples of %llu, and strides from %llu to 2**31 - 1",
+            info->pixels, info->stride, (unsigned long long)pixel, (unsigned long long)row);
+    if (info->stride * (body.height - 1) + row > info->size)
+        return vks_fail(VKS_BAD_VALUE, 0, "size is %zu; the rows need %llu", info->size,
+                        (unsigned long long)(info->stride * (body.height - 1) + row));
+    vks_surface_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for an image");
+    body.stride = info->stride;
+    body.memory_size = info->size;
+    image->fd = -1;
+    image->body = body;
+    image->pixels = info->pixels;
+    image->is_foreign = image->is_array = true;
+    *out = image;
+    return VKS_OK;
+}
+
+static vks_status share_array(vks_device *device, const vks_array_info *info, vks_surface **out)
+{
+    vks_surface_image *image = NULL;
+    vks_engine *engine = NULL;
+    vks_status status = vks_image_check_info(&info->image);
+    if (status || (device->timeline && (status = vks_engine_of(device, &engine))))
+        return status;
+    if (!info->pixels)
+        return vks_fail(VKS_BAD_VALUE, 0, "pixels is NULL");
+    if (engine && info->image.tiling != VKS_LINEAR)
+        return vks_fail(VKS_UNSUPPORTED, info->image.tiling, "an array has no tiling %u: VKS_LINEAR is 0",
+                        info->image.tiling);
+    if ((status = engine ? vks_image_open_array(engine, info, &image) : share_host(info, &image)) ||
+        (status = vks_surface_from_image(device, image, info->image.discard_unowned, out)))
+        return status;
+    image->user = info->user; /* last: memory that cannot be shared stays the caller's */
+    image->on_close = info->on_close;
+    return VKS_OK;
+}
+
+vks_status vks_surface_share_array(vks_device *device, const vks_array_info *info, vks_surface **out)
+{
+    VKS_NEEDS(device, info, out);
+    vks_status status = vks_device_check(device);
+    if (status)
+        return status;
+    if (!vks_device_enter(device))
+        return VKS_CLOSED;
+    status = share_array(device, info, out);
+    vks_device_leave(device);
+    return status;
+}
+
+/* ---- a memfd or a driver's memory ---- */
 
 static vks_status import_memory(vks_device *device, const vks_import_info *info, int fd, vks_surface **out)
 {

@@ -53,6 +53,41 @@ static vks_status import(vks_surface_image *image)
     return vks_vulkan_result(engine->AllocateMemory(engine->handle, &info, NULL, &image->memory), "vkAllocateMemory");
 }
 
+static vks_status check_array(const vks_surface_image *image, const vks_array_info *array)
+{
+    unsigned long long alignment = image->engine->physical.host_alignment, needed = import_size(image);
+    const char *name = image->engine->physical.adapter.name;
+    if ((uintptr_t)array->pixels % alignment)
+        return vks_fail(VKS_BAD_VALUE, 0, "pixels is %p; %s wants a multiple of %llu", array->pixels, name, alignment);
+    if (image->first_row || (array->stride != image->body.stride && array->image.height > 1))
+        return vks_fail(VKS_BAD_VALUE, 0, "stride is %zu; %s wants %llu", array->stride, name,
+                        (unsigned long long)image->body.stride);
+    return array->size >= needed ? VKS_OK
+                                 : vks_fail(VKS_BAD_VALUE, 0, "size is %zu; %s wants %llu, a multiple of %llu",
+                                            array->size, name, needed, alignment);
+}
+
+vks_status vks_image_open_array(vks_engine *engine, const vks_array_info *info, vks_surface_image **out)
+{
+    if (!engine->has_host_memory)
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "the VkDevice was made without " VKS_HOST_EXTENSION ", so it has no images in host memory");
+    vks_surface_body body = vks_image_body(&info->image);
+    vks_surface_image *image = vks_image_new(engine, &body);
+    vks_status status =
+        image ? vks_image_check_support(image, host_pointer, VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) : VKS_NO_MEMORY;
+    if (!status && !(status = vks_image_create_handle(image, host_pointer)) && !(status = check_array(image, info))) {
+        image->host_memory = info->pixels;
+        image->is_array = image->is_foreign = true;
+        if (!(status = import(image)))
+            status = vks_image_bind(image);
+    }
+    if (status && image)
+        vks_image_free(image);
+    *out = image;
+    return status;
+}
+
 vks_status vks_image_open_host(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out)
 {
     if (!engine->has_host_memory)

@@ -111,7 +111,7 @@ static uint32_t sharing_families(const vks_engine *engine, uint32_t families[3])
     return n;
 }
 
-static void read_requirements(vks_surface_image *image)
+void vks_image_read_requirements(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
     vks_surface_body *body = &image->body;
@@ -160,7 +160,7 @@ vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHan
     vks_status status =
         vks_vulkan_result(engine->CreateImage(engine->handle, &info, NULL, &image->handle), "vkCreateImage");
     if (!status)
-        read_requirements(image);
+        vks_image_read_requirements(image);
     return status;
 }
 
@@ -220,8 +220,7 @@ static vks_status import(vks_surface_image *image, int fd)
                : status;
 }
 
-/* The driver's own fd; no other process may have that of a software driver. */
-static vks_status driver_fd(const vks_surface_image *image, int *fd)
+vks_status vks_image_driver_fd(const vks_surface_image *image, int *fd)
 {
     vks_engine *engine = image->engine;
     int raw = -1;
@@ -274,7 +273,7 @@ static vks_status share_pages(vks_surface_image *image, int fd)
     int own = -1;
     if (!vks_physical_is_mappable(&image->engine->physical, memory_type(image)))
         return vks_fail(VKS_UNSUPPORTED, 0, "%s does not let the CPU see its images", name);
-    vks_status status = driver_fd(image, &own);
+    vks_status status = vks_image_driver_fd(image, &own);
     if (status || (status = map(image)))
         goto end;
     if (fd < 0)
@@ -284,10 +283,17 @@ static vks_status share_pages(vks_surface_image *image, int fd)
     if (!status && offset > LARGEST_HEADER)
         status = vks_fail(VKS_UNSUPPORTED, 0, "the memory of %s begins %llu bytes into its file", name,
                           (unsigned long long)offset);
+    image->pages_at = offset;
 end:
     if (own >= 0)
         close(own);
     return status;
+}
+
+vks_status vks_image_allocate_shared(vks_surface_image *image)
+{
+    vks_status status = allocate_exportable(image);
+    return status || !image->engine->physical.adapter.is_software ? status : share_pages(image, -1);
 }
 
 vks_status vks_image_take_memory(vks_surface_image *image, int fd)
@@ -300,7 +306,7 @@ vks_status vks_image_take_memory(vks_surface_image *image, int fd)
 
 vks_status vks_image_export(const vks_surface_image *image, int *fd)
 {
-    return image->fd < 0 ? driver_fd(image, fd) : vks_duplicate_fd(image->fd, "the memory's fd", fd);
+    return image->fd < 0 ? vks_image_driver_fd(image, fd) : vks_duplicate_fd(image->fd, "the memory's fd", fd);
 }
 
 /* ---- the whole ---- */
@@ -353,9 +359,7 @@ vks_status vks_image_create(vks_engine *engine, const vks_surface_body *body, bo
         image ? vks_image_check_support(image, opaque_fd, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT) : VKS_NO_MEMORY;
     if (!status && !(status = vks_image_create_handle(image, opaque_fd)) && has_tight_rows)
         status = vks_image_check_tight(image);
-    if (!status && !(status = allocate_exportable(image)) && engine->physical.adapter.is_software)
-        status = share_pages(image, -1);
-    if (!status && !(status = vks_image_bind(image)))
+    if (!status && !(status = vks_image_allocate_shared(image)) && !(status = vks_image_bind(image)))
         status = vks_image_start(image);
     if (status && image)
         vks_image_free(image);
@@ -414,14 +418,20 @@ void vks_image_destroy_objects(vks_surface_image *image)
         for (int i = 0; i < 2; i++)
             if (image->commands[family][i])
                 engine->FreeCommandBuffers(engine->handle, engine->pools[family], 1, &image->commands[family][i]);
-    engine->DestroyImage(engine->handle, image->handle, NULL);
-    engine->FreeMemory(engine->handle, image->memory, NULL);
+    if (image->initial)
+        engine->FreeCommandBuffers(engine->handle, engine->pools[VKS_GRAPHICS], 1, &image->initial);
+    if (!image->is_adopted) {
+        engine->DestroyImage(engine->handle, image->handle, NULL);
+        engine->FreeMemory(engine->handle, image->memory, NULL);
+    }
     image->handle = VK_NULL_HANDLE;
     image->pixels = image->mapped = NULL;
     *(image->previous ? &image->previous->next : &engine->images) = image->next;
     if (image->next)
         image->next->previous = image->previous;
     image->is_destroyed = true;
+    if (image->on_close)
+        image->on_close(image->user);
 }
 
 void vks_image_free(vks_surface_image *image)
@@ -431,7 +441,7 @@ void vks_image_free(vks_surface_image *image)
     if (!image->is_destroyed)
         vks_image_destroy_objects(image);
     pthread_mutex_unlock(&engine->lock);
-    if (image->host_memory)
+    if (image->host_memory && !image->is_array)
         munmap(image->host_memory, image->body.memory_size);
     if (image->fd >= 0)
         close(image->fd);

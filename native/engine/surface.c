@@ -20,6 +20,8 @@ static void free_host(vks_surface_image *image)
         munmap(image->mapped, image->body.memory_size);
     if (image->fd >= 0)
         close(image->fd);
+    if (image->on_close)
+        image->on_close(image->user);
     free(image);
 }
 
@@ -124,6 +126,8 @@ static void attach(vks_surface *surface, vks_surface_image *image)
     const VkCommandBuffer *transfer = image->commands[VKS_TRANSFER];
     if (transfer[0])
         vks_surface_set_transfer_commands(surface, (uintptr_t)transfer[0], (uintptr_t)transfer[1]);
+    if (image->initial)
+        vks_surface_set_initial_commands(surface, (uintptr_t)image->initial);
     surface->image = image;
     surface->drop_image = drop_image;
 }
@@ -300,6 +304,10 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
     memset(out, 0, sizeof *out);
     out->memory_fd = out->page_fd = out->semaphore_fd = -1;
     vks_status status = image_of(surface, &image);
+    if (!status && image->is_adopted && !image->memory)
+        status = vks_fail(VKS_UNSUPPORTED, 0,
+                          "the memory of the engine's image is unknown: pass its VkDeviceMemory, made with "
+                          "VkExportMemoryAllocateInfo, to vks_surface_adopt_image()");
     if (!status && image->is_foreign)
         status = vks_fail(VKS_UNSUPPORTED, 0,
                           "the surface's memory is not as this driver would export it, so no other party could open "

@@ -190,6 +190,25 @@ static vks_status find_mapping(const struct stat *file, uintptr_t address, uint6
                             "the driver has not mapped the file that it exports, so its pages cannot be replaced");
 }
 
+bool vks_memory_is_mapped(int fd)
+{
+    struct stat file;
+    if (fstat(fd, &file) < 0)
+        return false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps)
+        return true;
+    char *line = NULL;
+    size_t capacity = 0;
+    bool found = false;
+    mapping ignored;
+    while (!found && getline(&line, &capacity, maps) > 0)
+        found = read_mapping(line, &file, &ignored);
+    free(line);
+    fclose(maps);
+    return found;
+}
+
 vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *offset)
 {
     struct stat file;

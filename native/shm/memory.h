@@ -33,6 +33,17 @@ vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map);
  * over the first mapping of `own` that contains the file offset *offset. *offset becomes the file
  * offset of the first replaced page; earlier pages stay. */
 vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *offset);
+/* The same for good, with the contents of the driver's memory: an engine's, which may have mapped it.
+ * `offset`: where in both files the memory begins. Nothing uses the memory during the call.
+ * VKS_UNSUPPORTED: the files have not the same size. */
+vks_status vks_memory_share(int own, int pages, uint64_t offset);
+/* *pages: a new fd of the memfd that vks_memory_share() put in the place of the memory of `own`, the
+ * caller's, and *offset as it was given; -1: none. */
+vks_status vks_memory_find_shared(int own, int *pages, uint64_t *offset);
+/* Forgets memory that engines have freed. */
+void vks_memory_drop_unmapped(void);
+/* Returns whether the process has a mapping of the file, or cannot tell. */
+bool vks_memory_is_mapped(int fd);
 /* Allocates the pages of `size` bytes of a mapping of `fd`, from file offset `offset` on. Otherwise
  * a later write to a page that the system cannot provide would raise SIGBUS. */
 vks_status vks_memory_reserve(int fd, void *address, size_t size, uint64_t offset);

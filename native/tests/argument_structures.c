@@ -169,6 +169,31 @@ const vks_import_info *draw_vks_import_info(void)
     return MAYBE(&info);
 }
 
+/* The memory outlives all surfaces. */
+const vks_array_info *draw_vks_array_info(void)
+{
+    static vks_array_info info;
+    static uint64_t pixels[1 << 16];
+    const vks_image_info *image = draw_vks_image_info();
+    info = (vks_array_info){.image = image ? *image : (vks_image_info){0},
+                            .pixels = MAYBE(pixels),
+                            .stride = argument_chance(2) ? 1024 : argument_number(),
+                            .size = argument_chance(2) ? sizeof pixels : argument_number() % sizeof pixels};
+    return MAYBE(&info);
+}
+
+/* A device of the CPU backend refuses each, and the stub driver has no engine. */
+const vks_adopt_image_info *draw_vks_adopt_image_info(void)
+{
+    static vks_adopt_image_info info;
+    const vks_image_info *image = draw_vks_image_info();
+    info = (vks_adopt_image_info){.image = image ? *image : (vks_image_info){0},
+                                  .handle = (VkImage)(uintptr_t)argument_number(),
+                                  .layout = (VkImageLayout)(argument_random() % 9),
+                                  .memory = (VkDeviceMemory)(uintptr_t)argument_number()};
+    return MAYBE(&info);
+}
+
 const vks_open_info *draw_vks_open_info(void)
 {
     static vks_open_info info;

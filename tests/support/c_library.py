@@ -40,6 +40,12 @@ typedef struct { uint32_t width, height, format, tiling, usage; bool discard_uno
 typedef struct { vks_image_info image; uint64_t size, offset, stride; bool is_dedicated;
     const uint8_t *device_uuid, *driver_uuid; } vks_import_info;
 int vks_surface_import_memory(vks_device *, const vks_import_info *, int, vks_surface **);
+typedef struct { vks_image_info image; void *pixels; size_t stride, size; void (*on_close)(void *); void *user; }
+    vks_array_info;
+int vks_surface_share_array(vks_device *, const vks_array_info *, vks_surface **);
+typedef struct { vks_image_info image; void *handle; int layout; void *memory; void (*on_close)(void *); void *user; }
+    vks_adopt_image_info;
+int vks_surface_adopt_image(vks_device *, const vks_adopt_image_info *, vks_surface **);
 int vks_row_alignment(vks_device *, uint32_t *);
 typedef struct { uint8_t body[112]; int memory_fd, page_fd, semaphore_fd; } vks_surface_descriptor;
 typedef struct { uint8_t body[56]; int page_fd, semaphore_fd; } vks_fence_descriptor;

@@ -37,6 +37,26 @@ def memory_replace(own: int, fd: int, address: int, offset: int) -> int:
     return replaced
 
 
+def memory_share(own: int, pages: int, offset: int) -> None:
+    """Put the memfd `pages` in the place of an engine's memory, whose file is `own`, with its contents and for good.
+
+    `offset` is where in both files the memory begins.
+    """
+    check(lib.vks_memory_share(own, pages, offset), "the memory of an engine's image")
+
+
+def memory_find_shared(own: int) -> tuple[int, int]:
+    """A new fd of the memfd that memory_share() put there, or -1, and where in it the memory begins."""
+    offset = ffi.new("uint64_t *")
+    pages = take_fd(lambda cell: lib.vks_memory_find_shared(own, cell, offset), "image memory")
+    return pages, int(offset[0])
+
+
+def memory_drop_unmapped() -> None:
+    """Forget memory that engines have freed."""
+    lib.vks_memory_drop_unmapped()
+
+
 def memory_reserve(mapping: mmap.mmap, fd: int) -> None:
     """Allocate all pages of a mapping of `fd` now. OSError."""
     with ffi.from_buffer(mapping, require_writable=True) as pages:

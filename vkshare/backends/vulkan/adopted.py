@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vkshare.backends.base import AdoptedImageInfo, ImageSpec
-from vkshare.backends.vulkan import barriers, replaced_pages, support
+from vkshare.backends.vulkan import barriers, support
 from vkshare.backends.vulkan.api import VK, address, handle
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
@@ -19,8 +19,6 @@ from vkshare.util import fd_ops, shared_memory
 from vkshare.util.closing import on_error
 
 _log = logging.getLogger("vkshare.device")
-
-_CHUNK = 1 << 22  # bytes copied between two moments at which Ctrl-C is handled
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class AdoptedImage(VulkanImage):
         """Destroys what is ours, and notifies the engine, once."""
         super().destroy()
         next(self._at_end, None)
-        replaced_pages.drop_unmapped()
+        shared_memory.memory_drop_unmapped()
 
     # ---- memory that can be exported ----
 
@@ -130,25 +128,16 @@ class AdoptedImage(VulkanImage):
 
         The engine's earlier work on the queue has ended by then, and the engine starts none meanwhile.
         """
-        if found := replaced_pages.find(own):
-            pages, self._pages_at = found
+        pages, self._pages_at = shared_memory.memory_find_shared(own)
+        if pages >= 0:
             self.keep_file(pages)
             return
         twin.allocate_shared()
         twin.share_pages()
         pages, self._pages_at = twin.take_file()
         self.keep_file(pages)
-        if os.fstat(own).st_size != os.fstat(pages).st_size:
-            raise UnsupportedError(
-                "sharing the memory of an engine's image",
-                f"it has {os.fstat(own).st_size} bytes with the driver's header, and others open "
-                f"{os.fstat(pages).st_size}",
-                "allocate memory for this image alone, of the size that vkGetImageMemoryRequirements2 gives",
-            )
         self.context.run(_nothing, name="adopted")
-        _copy(own, pages, self._pages_at)
-        shared_memory.memory_replace(own, pages, 0, self._pages_at)
-        replaced_pages.note(own, pages, self._pages_at)
+        shared_memory.memory_share(own, pages, self._pages_at)
 
 
 class _Destroyed:
@@ -156,11 +145,6 @@ class _Destroyed:
 
     def __init__(self, image: VulkanImage) -> None:
         self.close = image.destroy
-
-
-def _copy(source: int, target: int, offset: int) -> None:
-    while chunk := os.pread(source, _CHUNK, offset):
-        offset += os.pwrite(target, chunk, offset)
 
 
 def _call(call: Callable[[], object]) -> None:
