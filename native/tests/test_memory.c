@@ -171,6 +171,38 @@ static void nothing_but_a_drivers_own_mapping_is_ever_replaced(void)
         close(all[i]);
 }
 
+/* rules: E2, X26 */
+static void an_engines_pages_are_replaced_once_with_their_contents(void)
+{
+    driver d = start_driver();
+    size_t page = page_size();
+    uint64_t offset = 0;
+    int found, pages, small = new_memfd((off_t)page, FINAL);
+    void *theirs;
+    CHECK(vks_memfd_create("pages", d.size, false, &pages, &theirs) == VKS_OK, "%s", vks_last_error()->text);
+    memset(d.map + page, 6, d.size - page);
+    CHECK(vks_memory_find_shared(d.fd, &found, &offset) == VKS_OK && found == -1, "they are the driver's own");
+    CHECK(vks_memory_share(d.fd, small, page) == VKS_UNSUPPORTED && d.map[page] == 6, "another size");
+    CHECK(vks_memory_share(-1, pages, page) == VKS_OS_ERROR, "no file");
+    CHECK(vks_memory_share(d.fd, pages, page) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(((unsigned char *)theirs)[page] == 6 && ((unsigned char *)theirs)[d.size - 1] == 6, "the contents");
+    CHECK(((unsigned char *)theirs)[0] == 0 && d.map[0] == 1, "the header is the driver's own");
+    d.map[page] = 7;
+    CHECK(((unsigned char *)theirs)[page] == 7, "both see one memory");
+    munmap(theirs, d.size);
+    for (int i = 0; i < 2; i++) {
+        struct stat one, two;
+        CHECK(vks_memory_find_shared(d.fd, &found, &offset) == VKS_OK && found >= 0 && offset == page, "it is known");
+        CHECK(fstat(found, &one) == 0 && fstat(pages, &two) == 0 && one.st_ino == two.st_ino, "the same memfd");
+        close(found);
+    }
+    munmap(d.map, d.size); /* the engine frees its memory */
+    vks_memory_drop_unmapped();
+    CHECK(vks_memory_find_shared(d.fd, &found, &offset) == VKS_OK && found == -1, "it is forgotten");
+    for (int i = 0, all[] = {d.fd, pages, small}; i < 3; i++)
+        close(all[i]);
+}
+
 static void only_the_reserved_pages_are_allocated(void)
 {
     struct stat info;
@@ -190,6 +222,7 @@ int main(void)
     RUN(a_resizable_or_unwritable_memfd_is_refused_with_the_reason);
     RUN(pages_are_replaced_from_an_address_or_an_offset_to_the_end_and_the_header_stays);
     RUN(nothing_but_a_drivers_own_mapping_is_ever_replaced);
+    RUN(an_engines_pages_are_replaced_once_with_their_contents);
     RUN(only_the_reserved_pages_are_allocated);
     return check_result();
 }

@@ -124,6 +124,25 @@ def test_the_engine_and_vkshare_take_turns(guest: vks.Device, images: Callable[.
                 assert_images_equal(surface.read(), pixels)
 
 
+@pytest.mark.rule("I9")
+def test_an_engines_own_submission_finds_the_image_in_general_by_sync(
+    engine: Engine, guest: vks.Device, images: Callable[..., Image]
+) -> None:
+    """Its first use is the engine's: sync() has the transition submitted before."""
+    from vkshare.backends.vulkan.api import VK, ffi, handle, new
+
+    image = images()
+    image.write(pixels := pixels_of(image), layout_of("color_attachment_optimal"))
+    with adopt(guest, image, layout="color_attachment_optimal") as surface, surface.access(0, 0):
+        ((before, value), *_), ((after, next_value), *_) = surface.sync()
+        stage = VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT
+        wait = new("VkSemaphoreSubmitInfo", semaphore=handle("VkSemaphore", before), value=value, stageMask=stage)
+        done = new("VkSemaphoreSubmitInfo", semaphore=handle("VkSemaphore", after), value=next_value, stageMask=stage)
+        fields = {"pWaitSemaphoreInfos": [wait], "pSignalSemaphoreInfos": [done]}
+        engine.context.vk.vkQueueSubmit2(engine.handles["queue"], 1, new("VkSubmitInfo2", **fields), ffi.NULL)
+        assert_images_equal(surface.read(), pixels)
+
+
 def test_further_handles_of_the_device_use_the_same_image(guest: vks.Device, images: Callable[..., Image]) -> None:
     image = images()
     pixels = pixels_of(image)

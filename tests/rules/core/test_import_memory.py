@@ -108,6 +108,27 @@ def test_an_imported_surface_is_exported_where_its_memory_is_as_this_driver_expo
     theirs.device.close()
 
 
+def test_imported_memory_outlives_the_process_that_allocated_it(device: vks.Device, peers: Any) -> None:
+    peer = peers(name="allocates")
+    theirs = peer.device.create_surface(20, 9)
+    tiling = theirs.tiling
+    if tiling == "linear" and device.adapter.kind == "gpu":
+        pytest.skip("a GPU's linear surfaces are in host memory, and imported ones in its own")
+    theirs.acquire(0, 10)
+    theirs.write(pixels := np.random.default_rng(8).integers(0, 256, (9, 20, 4), np.uint8))
+    theirs.release(0)
+    peer.device.wait_idle(10)
+    with theirs.export() as descriptor:
+        fd, *others = descriptor._open_fds()
+        memory = descriptor._memory(fd)
+    fd_ops.close_all(others)
+    peer.kill()
+    shape = {"width": 20, "height": 9, "format": "rgba8unorm", "tiling": tiling, "dedicated": memory.dedicated}
+    options: dict[str, Any] = {**shape, "size": memory.size, "stride": memory.stride or None}
+    with device.import_memory(memory.fd, **options) as surface, surface.access(0, 0):
+        assert_images_equal(surface.read(), pixels)
+
+
 def test_the_fd_belongs_to_the_surface_on_success_and_stays_the_callers_on_failure(device: vks.Device) -> None:
     surface = device.create_surface(16, 16)
     if surface.tiling == "linear" and device.adapter.kind == "gpu":
