@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
 from vkshare import formats
@@ -13,6 +14,7 @@ from vkshare.core import shared_arrays, surface_factory
 from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
+from vkshare.errors import UnsupportedError
 from vkshare.ipc.descriptors import USAGES
 from vkshare.util import arguments, handles
 from vkshare.util.closing import on_error
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
 
 _TILINGS = ("linear", "optimal")
+_Made = TypeVar("_Made")
 _LARGEST_SIZE = 2**63 - 1
 _LARGEST_STRIDE = 2**31 - 1
 
@@ -243,7 +246,8 @@ class ForeignImages(DeviceLifetime):
         Returns
         -------
         Surface
-            Close it, or use it in a ``with`` block. ``statistics().copied_bytes`` says whether it was copied.
+            Close it, or use it in a ``with`` block. ``statistics().copied_bytes`` says whether it was copied. Its usage
+            is "render", "sample" and "copy", less "render" and "sample" where the driver has no such linear images.
 
         Raises
         ------
@@ -274,18 +278,27 @@ class ForeignImages(DeviceLifetime):
         spec = self._foreign_spec(rows.width, rows.height, pixel_format, "linear", DEFAULT_USAGE)
         with self._active_call():
             self._check()
-            if not copy:
-                memory = shared_arrays.memory_of(found, rows, array)
-                return self._surface_of(self._backend.share_array(spec, rows.pitch, memory))
-            device = cast("Device", self)
-            tiling = "linear" if "linear" in device.capabilities.tilings else "auto"
-            surface = device.create_surface(rows.width, rows.height, pixel_format, tiling=tiling)
-            with on_error(surface.close):
-                surface.acquire(0, 0)
-                surface.write(found)
-                surface.release(0)
-            surface._copied = rows.height * rows.row
-            return surface
+            if copy:
+                return self._copied_array(spec, found)
+            memory = shared_arrays.memory_of(found, rows, array)
+            image = _with_most_usage(
+                lambda usage: self._backend.share_array(replace(spec, usage=usage), rows.pitch, memory)
+            )
+            return self._surface_of(image)
+
+    def _copied_array(self, spec: ImageSpec, pixels: Any) -> Surface:
+        device = cast("Device", self)
+        shape = spec.width, spec.height, spec.format
+        if "linear" in device.capabilities.tilings:
+            surface = _with_most_usage(lambda usage: device.create_surface(*shape, tiling="linear", usage=usage))
+        else:
+            surface = device.create_surface(*shape)
+        with on_error(surface.close):
+            surface.acquire(0, 0)
+            surface.write(pixels)
+            surface.release(0)
+        surface._copied = pixels.nbytes
+        return surface
 
     def _surface_of(self, image: Image) -> Surface:
         return surface_factory.adopt_image(cast("Device", self), image, discard=False)
@@ -301,6 +314,18 @@ class ForeignImages(DeviceLifetime):
             arguments.choice("tiling", tiling, _TILINGS),
             arguments.choices("usage", usage, USAGES),
         )
+
+
+def _with_most_usage(make: Callable[[frozenset[str]], _Made]) -> _Made:
+    """Calls make() with less usage where a driver has no linear images for more. The first error, if all fail."""
+    refused: UnsupportedError | None = None
+    for usage in (DEFAULT_USAGE, ("sample", "copy"), ("copy",)):
+        try:
+            return make(frozenset(usage))
+        except UnsupportedError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def _uuid(name: str, value: Any, default: bytes) -> bytes:

@@ -270,6 +270,18 @@ def test_on_close_is_called_once_after_the_last_work(engine: Engine, images: Cal
     image.read()
 
 
+def test_a_lost_device_gives_the_engine_its_image_back(engine: Engine, images: Callable[..., Image]) -> None:
+    calls: list[str] = []
+    with engine.adopt(name="is lost") as device:
+        surface = adopt(device, images(), layout="undefined", on_close=lambda: calls.append("closed"))
+        surface.acquire(0, 0)
+        device._mark_lost()
+        with pytest.raises(vks.DeviceLostError):
+            surface.read()
+        surface.close()
+    assert calls == ["closed"]
+
+
 def test_an_error_of_on_close_is_logged_and_ends_nothing(
     guest: vks.Device, images: Callable[..., Image], caplog: pytest.LogCaptureFixture
 ) -> None:

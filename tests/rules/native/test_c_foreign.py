@@ -161,6 +161,27 @@ def test_c_adopts_an_engines_image_and_notifies_the_engine_once(
 
 
 @pytest.mark.rule("C4", "E2")
+def test_the_shutdown_of_a_device_notifies_the_engine_too(
+    device: vks.Device, library: Library, here: Any, engine: Any
+) -> None:
+    from support.engine_images import EngineImage, image_spec
+
+    image = EngineImage(engine, image_spec())
+    calls: list[Any] = []
+    on_close = library.ffi.callback("void(void *)", calls.append)
+    info = library.ffi.new("vks_adopt_image_info *", {"layout": 0, "on_close": on_close})
+    info.image = image_info(library, width=33, height=17, tiling=OPTIMAL, usage=7)[0]
+    info.handle = library.ffi.cast("void *", image.number)
+    surface = library.make("surface_adopt_image", "vks_surface *", here, info)
+    image.destroy()  # nothing uses it, and the VkDevice ends with the shutdown
+    engine.close()
+    library.device_shutdown(here)
+    assert len(calls) == 1
+    library.surface_unref(surface)
+    assert len(calls) == 1
+
+
+@pytest.mark.rule("C4", "E2")
 def test_c_refuses_what_is_no_image_of_the_device(device: vks.Device, library: Library, here: Any) -> None:
     made = library.ffi.new("vks_surface **")
     good = {"handle": library.ffi.cast("void *", 1), "layout": 1}
