@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.peer_processes import Peer
 
 import vkshare as vks
 from vkshare.errors import InvalidCallError, UnsupportedError
+
+pytest_plugins = ["support.peer_processes"]
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
@@ -127,7 +130,7 @@ def test_a_triangle_of_one_depth_stores_that_depth_rounded_to_nearest(scene: Sce
 
 def test_pixels_of_equal_codes_are_equal_whatever_was_rounded_away(scene: Scene, name: str) -> None:
     """The depth of d16unorm is rounded before the test."""
-    first, second = 1000.3 / 65535, 1000.2 / 65535  # one code
+    first, second = 1000.3 / 65535, 999.8 / 65535  # one code
     scene.draw((box(-1, 1, first, GREEN), {}), (box(-1, 1, second, RED), {"depth_test": "less"}))
     assert scene.red().any() == (name == "d32float")
 
@@ -270,6 +273,27 @@ def test_another_device_opens_it_and_sees_what_was_written_copied_and_drawn(
         np.testing.assert_array_equal(colours.read() == 255, equal | (np.arange(40)[None, :, None] >= 20))
     with target.access(acquire=2):
         assert (target.read()[:, 20:] == stored(name, 0.5)).all()
+
+
+def test_another_process_draws_against_the_depth(device: vks.Device, peers: Callable[[], Peer], name: str) -> None:
+    depth = device.create_surface(16, 8, name)
+    with depth.access(release=1):
+        device.submit(device.record().clear(depth, 0.5))
+    there = peers().device
+    with depth.export() as descriptor:
+        theirs = there.open_surface(descriptor)
+    colours = there.create_surface(16, 8)
+    colours.acquire()
+    theirs.acquire(1, 30)
+    commands = there.record()
+    commands.clear(colours, (0, 0, 0, 0))
+    commands.draw_triangles(colours, box(-1, 0, 0.25, RED), depth=theirs)
+    commands.draw_triangles(colours, box(-1, 1, 0.75, RED), depth=theirs)
+    there.submit(commands)
+    np.testing.assert_array_equal(colours.read()[0, :, 0], [255] * 8 + [0] * 8)
+    theirs.release(2)
+    with depth.access(2):
+        np.testing.assert_array_equal(depth.read()[0, :, 0], stored(name, [0.25] * 8 + [0.5] * 8))
 
 
 def test_a_new_surface_is_zeros_and_its_view_is_one_channel(device: vks.Device, name: str) -> None:
