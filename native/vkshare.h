@@ -73,6 +73,9 @@ typedef enum vks_format {
     VKS_FORMAT_RG16_UNORM,
     VKS_FORMAT_RGBA16_UNORM,
     VKS_FORMAT_R32_UINT, /* whole numbers, which are cleared, filled and copied alone */
+    /* depth, 0 to 1: cleared, copied, and the depth of draws; of optimal tiling on Vulkan */
+    VKS_FORMAT_D16_UNORM,
+    VKS_FORMAT_D32_FLOAT,
 } vks_format;
 
 typedef enum vks_status {

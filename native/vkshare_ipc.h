@@ -126,7 +126,7 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb,
  * 5 bgra8unorm, 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float,
  * 9 rgba32float, 10 r16float, 11 rg16float, 12 r16unorm, 13 rg16unorm, 14 rgba16unorm,
- * 15 r32uint. */
+ * 15 r32uint, 16 d16unorm, 17 d32float. */
 /* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and
  * HOST_CACHED, else of the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first
  * that is DEVICE_LOCAL. */
@@ -142,8 +142,8 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
  * these properties: 2D, one level, one layer, one sample, exclusive (on NVIDIA's driver concurrent,
  * with its first graphics and its first transfer-only family), initialLayout UNDEFINED,
  * VkExternalMemoryImageCreateInfo with OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always,
- * COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE, STORAGE with _STORAGE; flags
- * MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
+ * COLOR_ATTACHMENT with VKS_USAGE_RENDER (of a depth format DEPTH_STENCIL_ATTACHMENT), SAMPLED with _SAMPLE, STORAGE
+ * with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
  *
  * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, in the layout
  * of the driver's own file. The file of lavapipe begins with {size, offset}, which every party can

@@ -5,10 +5,16 @@
  */
 #include "engine/engine.h"
 
+#include "raster/format.h"
+
 #define EVERYTHING VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT
 #define ANY_ACCESS (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
-static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+static VkImageSubresourceRange whole(const vks_surface_image *image)
+{
+    bool is_depth = vks_format_is_depth(image->body.format);
+    return (VkImageSubresourceRange){is_depth ? VK_IMAGE_ASPECT_DEPTH_BIT : VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+}
 
 void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands, vks_image_state from,
                        vks_image_state to, bool to_host)
@@ -28,7 +34,7 @@ void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands,
                                      .srcQueueFamilyIndex = from.family,
                                      .dstQueueFamilyIndex = to.family,
                                      .image = image->handle,
-                                     .subresourceRange = whole};
+                                     .subresourceRange = whole(image)};
     VkDependencyInfo info = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
                              .memoryBarrierCount = to_host,
                              .pMemoryBarriers = &host,
@@ -65,10 +71,15 @@ static void release(const vks_surface_image *image, VkCommandBuffer commands)
 static void zero_and_release(const vks_surface_image *image, VkCommandBuffer commands)
 {
     static const VkClearColorValue zero;
+    static const VkClearDepthStencilValue near;
+    VkImageSubresourceRange all = whole(image);
     vks_image_barrier(
         image, commands, (vks_image_state){VK_IMAGE_LAYOUT_UNDEFINED, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, 0},
         (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, ANY_ACCESS}, false);
-    image->engine->CmdClearColorImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &whole);
+    if (vks_format_is_depth(image->body.format))
+        image->engine->CmdClearDepthStencilImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &near, 1, &all);
+    else
+        image->engine->CmdClearColorImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &all);
     release(image, commands);
 }
 

@@ -17,7 +17,7 @@
     X(DestroyDevice) X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements2)                   \
     X(GetImageSubresourceLayout) X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(MapMemory) X(GetMemoryFdKHR)     \
     X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
-    X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
+    X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage) X(CmdClearDepthStencilImage)
 /* clang-format on */
 
 /* A surface's image. Its `body` is what a descriptor of it says. */

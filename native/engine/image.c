@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "raster/format.h"
 #include "shm/memory.h"
 
 #define LARGEST_HEADER                                                                                                 \
@@ -37,16 +38,24 @@ VkFormat vks_vulkan_format(uint32_t format)
                                        VK_FORMAT_R16_UNORM,
                                        VK_FORMAT_R16G16_UNORM,
                                        VK_FORMAT_R16G16B16A16_UNORM,
-                                       VK_FORMAT_R32_UINT};
+                                       VK_FORMAT_R32_UINT,
+                                       VK_FORMAT_D16_UNORM,
+                                       VK_FORMAT_D32_SFLOAT};
     return format < sizeof formats / sizeof *formats ? formats[format] : VK_FORMAT_UNDEFINED;
 }
 
 /* ---- what the driver is asked for ---- */
 
+static VkImageUsageFlags attachment(uint32_t format)
+{
+    return vks_format_is_depth(format) ? VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT
+                                       : VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT;
+}
+
 VkImageUsageFlags vks_image_usage(const vks_surface_body *body)
 {
     return VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT | /* for zeros, read() and write() */
-           (body->usage & VKS_USAGE_RENDER ? VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT : 0) |
+           (body->usage & VKS_USAGE_RENDER ? attachment(body->format) : 0) |
            (body->usage & VKS_USAGE_SAMPLE ? VK_IMAGE_USAGE_SAMPLED_BIT : 0) |
            (body->usage & VKS_USAGE_STORAGE ? VK_IMAGE_USAGE_STORAGE_BIT : 0);
 }
@@ -79,6 +88,10 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
     VkExternalImageFormatProperties shared = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES};
     VkImageFormatProperties2 answer = {.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2, .pNext = &shared};
     const char *name = engine->physical.adapter.name, *tiling = body->tiling == VKS_OPTIMAL ? "optimal" : "linear";
+    if (vks_format_is_depth(body->format) && body->tiling != VKS_OPTIMAL)
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "a linear image of format %u: depth is in the driver's own order: use VKS_OPTIMAL, or copy it",
+                        body->format);
     VkResult code = engine->instance.GetPhysicalDeviceImageFormatProperties2(engine->physical.handle, &info, &answer);
     VkExternalMemoryFeatureFlags features = shared.externalMemoryProperties.externalMemoryFeatures;
     if (code == VK_ERROR_FORMAT_NOT_SUPPORTED || (!code && (features & needed) != needed))

@@ -64,10 +64,15 @@ static bool quick_integers(PyObject *object, Py_ssize_t count, void *out)
     return true;
 }
 
-bool vkpy_read_colour(PyObject *object, double out[4])
+bool vkpy_read_colour(PyObject *object, const vks_drawable *of, double out[4])
 {
     static vkpy_function colour = {"vkshare.util.arguments", "colour", NULL};
-    return VKPY_LIKELY(quick_doubles(object, 4, out)) || convert(&colour, "colour", object, quick_doubles, 4, out);
+    static vkpy_function depth = {"vkshare.util.arguments", "depth", NULL};
+    if (VKPY_LIKELY(quick_doubles(object, 4, out)))
+        return true;
+    uint32_t format = vks_drawable_get_info(of)->format;
+    bool is_depth = format == VKS_FORMAT_D16_UNORM || format == VKS_FORMAT_D32_FLOAT;
+    return convert(is_depth ? &depth : &colour, "colour", object, quick_doubles, 4, out);
 }
 
 bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2])
@@ -94,16 +99,14 @@ bool vkpy_read_rect(const char *name, PyObject *object, const vks_drawable *of, 
 bool vkpy_read_opacity(PyObject *object, float *out)
 {
     static vkpy_function opacity = {"vkshare.util.arguments", "opacity", NULL};
-    double value;
-    PyObject *made = NULL;
-    bool good = vkpy_quick_double(object, &value) && value >= 0 && value <= 1;
-    if (VKPY_UNLIKELY(!good)) {
-        made = vkpy_call(&opacity, "(O)", object);
-        good = made != NULL && vkpy_quick_double(made, &value);
+    double value = -1;
+    if (VKPY_UNLIKELY(!vkpy_quick_double(object, &value) || !(value >= 0 && value <= 1))) {
+        PyObject *made = vkpy_call(&opacity, "(O)", object);
+        value = made == NULL || !vkpy_quick_double(made, &value) ? -1 : value;
+        Py_XDECREF(made);
     }
-    Py_XDECREF(made);
-    *out = good ? (float)value : 0;
-    return good;
+    *out = (float)value;
+    return value >= 0;
 }
 
 bool vkpy_read_word(const char *name, PyObject *object, const char *first, const char *second, bool *is_first)

@@ -12,7 +12,7 @@ const char *vks_raster_status_text(int status)
     case VKS_RASTER_BAD_IMAGE:
         return "an image is NULL, empty, larger than 32768 pixels a side, or its rows do not fit its stride or size";
     case VKS_RASTER_BAD_FORMAT:
-        return "an image's format is not one of enum vks_format, or has integers, which are filled and copied alone";
+        return "an image's format is not one of enum vks_format, or has integers or depth where colours are needed";
     case VKS_RASTER_BAD_ARGUMENT:
         return "a filter, opacity, coordinate, vertex layout or sub-pixel precision is out of range, or NULL";
     case VKS_RASTER_FORMAT_MISMATCH:

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raster/depth.h"
 #include "raster/format.h"
 #include "raster/image.h"
 #include "raster/rows.h"
@@ -39,6 +40,7 @@ struct operation {
             struct vks_vertex_layout layout;
             uint32_t count, subpixel_bits;
             enum vks_filter filter;
+            struct vks_depth_slot depth; // slot VKS_NO_SLOT: none
         } draw;
     };
 };
@@ -108,8 +110,8 @@ static int check_slots(const struct vks_program *program, uint32_t source, uint3
 static int check_colours(const struct vks_program *program, uint32_t source, uint32_t target)
 {
     int status = check_slots(program, source, target);
-    if (status == VKS_RASTER_OK &&
-        (vks_format_is_integer(program->slots[source].format) || vks_format_is_integer(program->slots[target].format)))
+    if (status == VKS_RASTER_OK && (!vks_format_has_colours(program->slots[source].format) ||
+                                    !vks_format_has_colours(program->slots[target].format)))
         status = VKS_RASTER_BAD_FORMAT;
     return status;
 }
@@ -226,19 +228,38 @@ static struct vks_vertex_layout pack_vertices(const struct vks_vertex_layout *fr
     return to;
 }
 
+static int check_depth(const struct vks_program *program, uint32_t target, uint32_t texture,
+                       const struct vks_depth_slot *depth)
+{
+    if (depth->slot >= program->images)
+        return VKS_RASTER_BAD_SLOT;
+    if (depth->slot == target || depth->slot == texture)
+        return VKS_RASTER_OVERLAP;
+    const struct slot *image = &program->slots[depth->slot], *colours = &program->slots[target];
+    if (!vks_format_is_depth(image->format))
+        return VKS_RASTER_BAD_FORMAT;
+    if (image->width != colours->width || image->height != colours->height)
+        return VKS_RASTER_IMAGE_MISMATCH;
+    return vks_depth_test_is_valid(depth->test) ? VKS_RASTER_OK : VKS_RASTER_BAD_ARGUMENT;
+}
+
 int vks_program_draw_triangles(struct vks_program *program, uint32_t target, const struct vks_vertex_layout *layout,
-                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits)
+                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits,
+                               const struct vks_depth_slot *depth)
 {
     bool textured = texture != VKS_NO_SLOT;
     if (target >= program->images || (textured && texture >= program->images))
         return VKS_RASTER_BAD_SLOT;
     if (texture == target)
         return VKS_RASTER_OVERLAP;
-    if (vks_format_is_integer(program->slots[target].format) ||
-        (textured && vks_format_is_integer(program->slots[texture].format)))
+    if (!vks_format_has_colours(program->slots[target].format) ||
+        (textured && !vks_format_has_colours(program->slots[texture].format)))
         return VKS_RASTER_BAD_FORMAT;
     if (!vks_draw_is_valid(layout, count, textured, filter, subpixel_bits))
         return VKS_RASTER_BAD_ARGUMENT;
+    int status = depth != NULL ? check_depth(program, target, texture, depth) : VKS_RASTER_OK;
+    if (status != VKS_RASTER_OK)
+        return status;
     count -= count % 3;
     if (count == 0)
         return VKS_RASTER_OK;
@@ -247,10 +268,18 @@ int vks_program_draw_triangles(struct vks_program *program, uint32_t target, con
     o.draw.count = count;
     o.draw.subpixel_bits = subpixel_bits;
     o.draw.filter = filter;
-    int status = o.draw.layout.data == NULL ? VKS_RASTER_NO_MEMORY : append(program, &o);
+    o.draw.depth = depth != NULL ? *depth : (struct vks_depth_slot){.slot = VKS_NO_SLOT};
+    status = o.draw.layout.data == NULL ? VKS_RASTER_NO_MEMORY : append(program, &o);
     if (status != VKS_RASTER_OK)
         free((void *)o.draw.layout.data);
     return status;
+}
+
+static bool depth_overlaps(const struct operation *o, const struct vks_image *images)
+{
+    const struct vks_image *depth = &images[o->draw.depth.slot];
+    return vks_images_overlap(depth, &images[o->target]) ||
+           (o->source != VKS_NO_SLOT && vks_images_overlap(depth, &images[o->source]));
 }
 
 static int check_images(const struct vks_program *program, const struct vks_image *images, uint32_t count)
@@ -269,8 +298,21 @@ static int check_images(const struct vks_program *program, const struct vks_imag
         const struct operation *o = &program->operations[i];
         if (o->source != VKS_NO_SLOT && vks_images_overlap(&images[o->source], &images[o->target]))
             return VKS_RASTER_OVERLAP;
+        if (o->kind == DRAW && o->draw.depth.slot != VKS_NO_SLOT && depth_overlaps(o, images))
+            return VKS_RASTER_OVERLAP;
     }
     return VKS_RASTER_OK;
+}
+
+static int run_draw(const struct operation *o, const struct vks_image *images, struct vks_pool *pool)
+{
+    const struct vks_image *texture = o->source == VKS_NO_SLOT ? NULL : &images[o->source];
+    const struct vks_depth_slot *given = &o->draw.depth;
+    struct vks_depth depth = {.test = given->test, .writes = given->writes};
+    if (given->slot != VKS_NO_SLOT)
+        depth.image = &images[given->slot];
+    return vks_raster_draw_triangles(&images[o->target], &o->draw.layout, o->draw.count, texture, o->draw.filter,
+                                     o->draw.subpixel_bits, depth.image != NULL ? &depth : NULL, pool);
 }
 
 static int run_operation(const struct operation *o, const struct vks_image *images, struct vks_pool *pool)
@@ -284,8 +326,7 @@ static int run_operation(const struct operation *o, const struct vks_image *imag
     case BLIT:
         return vks_raster_blit(source, o->blit.from, target, o->blit.to, o->blit.filter, pool);
     case DRAW:
-        return vks_raster_draw_triangles(target, &o->draw.layout, o->draw.count, source, o->draw.filter,
-                                         o->draw.subpixel_bits, pool);
+        return run_draw(o, images, pool);
     case FILL:
     case COMPOSITE: // run_some()
         break;

@@ -39,8 +39,16 @@ int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t
 // `texture` for a draw that has none.
 #define VKS_NO_SLOT UINT32_MAX
 
+// The depth of a draw, which may have none.
+struct vks_depth_slot {
+    uint32_t slot;
+    enum vks_depth_test test;
+    bool writes;
+};
+
 int vks_program_draw_triangles(struct vks_program *program, uint32_t target, const struct vks_vertex_layout *layout,
-                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits);
+                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits,
+                               const struct vks_depth_slot *depth);
 
 // Operations that were recorded and have work to do.
 uint32_t vks_program_length(const struct vks_program *program);

@@ -24,8 +24,9 @@ static int add_command(vks_program *program, const vks_recording *recording, con
     const float *first = recording->vertices + (size_t)c->draw.first * VKS_VERTEX_FLOATS;
     bool has_texture = c->source != VKS_NO_USE;
     struct vks_vertex_layout layout = {first, VKS_VERTEX_FLOATS, 0, 4, has_texture ? 8 : -1};
+    struct vks_depth_slot depth = {c->draw.depth, (enum vks_depth_test)c->draw.depth_test, c->draw.writes_depth};
     return vks_program_draw_triangles(program, c->target, &layout, c->draw.count, has_texture ? c->source : VKS_NO_SLOT,
-                                      filter, bits);
+                                      filter, bits, c->draw.depth != VKS_NO_USE ? &depth : NULL);
 }
 
 static int fill(vks_program *program, const vks_recording *recording, uint32_t subpixel_bits)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "raster/format.h"
+#include "raster/raster.h"
 #include "record/recording.h"
 
 #define FEW 16u /* uses that are searched one by one */
@@ -142,6 +143,8 @@ static uint32_t use_of(vks_recording *recording, vks_operand operand)
 
 /* ---- commands ---- */
 
+static const vks_operand nothing = {NULL, NULL};
+
 /* Undoes the uses from `first` on, which a command had added that was not appended. */
 static vks_status give_up(vks_recording *recording, size_t first)
 {
@@ -153,7 +156,9 @@ static vks_status give_up(vks_recording *recording, size_t first)
     return no_memory();
 }
 
-static vks_status append(vks_recording *recording, vks_command command, vks_operand target, vks_operand source)
+/* `depth`: of a draw, which may have none. */
+static vks_status append(vks_recording *recording, vks_command command, vks_operand target, vks_operand source,
+                         vks_operand depth)
 {
     size_t n_uses = recording->n_uses;
     if (n_uses >= UINT32_MAX / 2 ||
@@ -161,14 +166,18 @@ static vks_status append(vks_recording *recording, vks_command command, vks_oper
         return no_memory();
     command.target = use_of(recording, target);
     command.source = source.surface ? use_of(recording, source) : VKS_NO_USE;
-    if (command.target == VKS_NO_USE || (source.surface && command.source == VKS_NO_USE))
+    uint32_t depth_use = depth.surface ? use_of(recording, depth) : VKS_NO_USE;
+    if (command.target == VKS_NO_USE || (source.surface && command.source == VKS_NO_USE) ||
+        (depth.surface && depth_use == VKS_NO_USE))
         return give_up(recording, n_uses);
+    if (command.kind == VKS_COMMAND_DRAW)
+        command.draw.depth = depth_use;
     recording->uses[command.target].writes = true;
+    if (depth.surface)
+        recording->uses[depth_use].writes |= command.draw.writes_depth;
     recording->commands[recording->length++] = command;
     return VKS_OK;
 }
-
-static const vks_operand nothing = {NULL, NULL};
 
 static vks_status check_pair(const char *name, vks_operand source, vks_operand target)
 {
@@ -197,11 +206,25 @@ static vks_status check_size(const char *name, vks_rect rect)
                : VKS_OK;
 }
 
+static vks_status check_no_depth(const char *name, vks_operand operand)
+{
+    uint32_t format = operand.drawable->info.format;
+    return vks_format_is_depth(format)
+               ? vks_fail(VKS_UNSUPPORTED, (int)format,
+                          "%s has format %s, and depth is not filled, scaled, converted, sampled or blended; clear(), "
+                          "copy() and draw_triangles(depth=) take it",
+                          name, vks_format_name(format))
+               : VKS_OK;
+}
+
 /* Vulkan has no filters and no blending for integers, and blits do not convert them
  * (VUID-vkCmdBlitImage-srcImage-00230). */
 static vks_status check_colours(const char *name, vks_operand operand)
 {
     uint32_t format = operand.drawable->info.format;
+    vks_status status = check_no_depth(name, operand);
+    if (status)
+        return status;
     return vks_format_is_integer(format)
                ? vks_fail(VKS_UNSUPPORTED, (int)format,
                           "%s has format %s, and integers are not scaled, converted, sampled or blended; clear(), "
@@ -224,8 +247,10 @@ static void set_colour(vks_command *command, vks_operand target, const double co
 vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const double colour[4])
 {
     vks_command command = {.kind = VKS_COMMAND_CLEAR};
+    if (vks_format_is_depth(target.drawable->info.format) && !(colour[0] >= 0 && colour[0] <= 1)) /* NaN too */
+        return vks_fail(VKS_BAD_VALUE, 0, "the depth is %g; allowed is 0 to 1", colour[0]);
     set_colour(&command, target, colour);
-    return append(recording, command, target, nothing);
+    return append(recording, command, target, nothing, nothing);
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -233,8 +258,8 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const double colour[4])
 {
-    vks_status status = check_size("rect", rect);
-    if (status)
+    vks_status status = check_no_depth("target", target);
+    if (status || (status = check_size("rect", rect)))
         return status;
     const vks_drawable_info *image = &target.drawable->info;
     int64_t left = most(rect.x, 0), right = least((int64_t)rect.x + rect.width, image->width);
@@ -244,7 +269,7 @@ vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target,
     vks_command command = {.kind = VKS_COMMAND_FILL};
     command.fill.rect = (vks_rect){(int32_t)left, (int32_t)top, (int32_t)(right - left), (int32_t)(bottom - top)};
     set_colour(&command, target, colour);
-    return append(recording, command, target, nothing);
+    return append(recording, command, target, nothing, nothing);
 }
 
 vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
@@ -267,7 +292,7 @@ vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_
     command.copy.from = from;
     command.copy.x = x;
     command.copy.y = y;
-    return append(recording, command, target, source);
+    return append(recording, command, target, source, nothing);
 }
 
 static struct vks_blit_rect corners(vks_rect rect)
@@ -292,7 +317,7 @@ vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_
     vks_command command = {.kind = VKS_COMMAND_BLIT, .linear = linear};
     command.blit.from = corners(from);
     command.blit.to = corners(to);
-    return append(recording, command, target, source);
+    return append(recording, command, target, source, nothing);
 }
 
 vks_status vks_recording_composite(vks_recording *recording, vks_operand source, vks_operand target, int32_t x,
@@ -313,7 +338,7 @@ vks_status vks_recording_composite(vks_recording *recording, vks_operand source,
     command.composite.x = x;
     command.composite.y = y;
     command.composite.opacity = opacity;
-    return append(recording, command, target, source);
+    return append(recording, command, target, source, nothing);
 }
 
 /* ---- triangles ---- */
@@ -373,8 +398,23 @@ static vks_status refuse_values(const float *vertices, size_t count, uint32_t fl
                     i % floats, i / floats, (double)vertices[i]);
 }
 
+static vks_status check_depth(vks_operand target, const vks_depth_operand *depth)
+{
+    const vks_drawable_info *image = &depth->image.drawable->info, *colours = &target.drawable->info;
+    if (!vks_format_is_depth(image->format))
+        return vks_fail(VKS_BAD_VALUE, (int)image->format, "depth has format %s; allowed are d16unorm and d32float",
+                        vks_format_name(image->format));
+    if (image->width != colours->width || image->height != colours->height)
+        return vks_fail(VKS_BAD_VALUE, 0, "depth is %ux%u and target %ux%u; they must have one size", image->width,
+                        image->height, colours->width, colours->height);
+    return depth->test <= VKS_DEPTH_ALWAYS
+               ? VKS_OK
+               : vks_fail(VKS_BAD_VALUE, 0, "depth_test is %u; allowed are 0 to %u", depth->test, VKS_DEPTH_ALWAYS);
+}
+
 vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand target, const float *vertices,
-                                        size_t count, uint32_t floats, vks_operand texture, bool linear)
+                                        size_t count, uint32_t floats, vks_operand texture, bool linear,
+                                        const vks_depth_operand *depth)
 {
     const layout *as = layout_of(floats, texture.surface != NULL);
     vks_status status = texture.surface ? check_pair("texture", texture, target) : VKS_OK;
@@ -382,6 +422,8 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
         status = check_colours("texture", texture);
     if (!status)
         status = check_colours("target", target);
+    if (!status && depth)
+        status = check_depth(target, depth);
     if (!status && (!as || count % 3))
         status =
             vks_fail(VKS_BAD_VALUE, 0, "vertices has shape (%zu, %u); allowed are rows of %s floats, a multiple of 3",
@@ -398,23 +440,31 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
     vks_command command = {.kind = VKS_COMMAND_DRAW, .linear = linear};
     command.draw.first = (uint32_t)recording->n_vertices;
     command.draw.count = (uint32_t)count;
-    status = append(recording, command, target, texture);
+    command.draw.depth_test = depth ? depth->test : 0;
+    command.draw.writes_depth = depth && depth->writes;
+    status = append(recording, command, target, texture, depth ? depth->image : nothing);
     recording->n_vertices += status ? 0 : count;
     return status;
 }
 
 /* ---- a list from another ---- */
 
-static vks_status append_one(vks_recording *to, const vks_recording *from, const vks_command *command,
+static vks_status append_one(vks_recording *to, const vks_recording *from, const vks_command *command, const bool *keep,
                              const vks_operand *sources)
 {
     vks_operand target = {from->uses[command->target].surface, from->drawables[command->target]};
     vks_operand source = command->source == VKS_NO_USE ? nothing : sources[command->source];
-    if (command->kind == VKS_COMMAND_DRAW)
-        return vks_recording_draw_triangles(to, target,
-                                            from->vertices + (size_t)command->draw.first * VKS_VERTEX_FLOATS,
-                                            command->draw.count, VKS_VERTEX_FLOATS, source, command->linear);
-    return append(to, *command, target, source);
+    if (command->kind != VKS_COMMAND_DRAW)
+        return append(to, *command, target, source, nothing);
+    uint32_t use = command->draw.depth;
+    vks_depth_operand depth = {.test = command->draw.depth_test};
+    if (use != VKS_NO_USE) {
+        depth.image = sources[use];
+        depth.writes = command->draw.writes_depth && keep[use];
+    }
+    return vks_recording_draw_triangles(to, target, from->vertices + (size_t)command->draw.first * VKS_VERTEX_FLOATS,
+                                        command->draw.count, VKS_VERTEX_FLOATS, source, command->linear,
+                                        use != VKS_NO_USE ? &depth : NULL);
 }
 
 vks_status vks_recording_append(vks_recording *to, const vks_recording *from, size_t n_uses, const bool *keep,
@@ -425,6 +475,6 @@ vks_status vks_recording_append(vks_recording *to, const vks_recording *from, si
                             : vks_fail(VKS_BAD_VALUE, 0, "the list uses %zu surfaces, not %zu", from->n_uses, n_uses);
     for (size_t i = 0; i < from->length && !status; i++)
         if (keep[from->commands[i].target])
-            status = append_one(to, from, &from->commands[i], sources);
+            status = append_one(to, from, &from->commands[i], keep, sources);
     return status;
 }

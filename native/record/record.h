@@ -69,6 +69,13 @@ typedef struct vks_operand {
     vks_drawable *drawable;
 } vks_operand;
 
+/* The depth of a draw: a surface of a depth format, of the target's size. */
+typedef struct vks_depth_operand {
+    vks_operand image;
+    uint32_t test; /* enum vks_depth_test */
+    bool writes;   /* the depth of pixels that pass */
+} vks_depth_operand;
+
 typedef struct vks_rect {
     int32_t x, y, width, height; /* pixels, row 0 on top */
 } vks_rect;
@@ -82,9 +89,10 @@ const vks_use *vks_recording_uses(const vks_recording *recording, size_t *n_uses
 
 /* Each appends one command, or none if it has no area. VKS_BAD_VALUE: an argument is outside its
  * range, and the text says which; VKS_UNSUPPORTED: an image has integers (r32uint), which are
- * cleared, filled and copied alone; VKS_NO_MEMORY. A refused command leaves the commands as they
- * were. */
-/* `colour` becomes floats; of r32uint, red is rounded (ties to even) and clamped to 0..UINT32_MAX. */
+ * cleared, filled and copied alone, or depth, which is cleared, copied and the depth of draws;
+ * VKS_NO_MEMORY. A refused command leaves the commands as they were. */
+/* `colour` becomes floats; of r32uint, red is rounded (ties to even) and clamped to 0..UINT32_MAX;
+ * of a depth format, red is the depth, 0 to 1. */
 vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const double colour[4]);
 vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const double colour[4]);
 vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
@@ -96,12 +104,14 @@ vks_status vks_recording_composite(vks_recording *recording, vks_operand source,
                                    int32_t y, float opacity, bool is_straight);
 /* `vertices` has `count` rows (a multiple of 3) of `floats` floats, which are copied. Rows are
  * without a texture (`texture.surface` NULL) x y rgba (6) or xyzw rgba (8), with one x y uv (4) or
- * xyzw uv (6), with either xyzw rgba uv (10). */
+ * xyzw uv (6), with either xyzw rgba uv (10). `depth` may be NULL. */
 vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand target, const float *vertices,
-                                        size_t count, uint32_t floats, vks_operand texture, bool linear);
+                                        size_t count, uint32_t floats, vks_operand texture, bool linear,
+                                        const vks_depth_operand *depth);
 
 /* Appends the commands of `from` to `to` that write to a use of `from` with keep[use]; a use as a
- * source becomes sources[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not
+ * source becomes sources[use], and so does a use as depth, which is not written then without
+ * keep[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not
  * `n_uses` uses. */
 vks_status vks_recording_append(vks_recording *to, const vks_recording *from, size_t n_uses, const bool *keep,
                                 const vks_operand *sources);
@@ -118,8 +128,9 @@ enum {
     VKS_PIPELINE_COMPOSITE, /* + 1: decodes the source; + 2: its colours are straight */
     VKS_PIPELINE_BLIT = VKS_PIPELINE_COMPOSITE +
         4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target has 16-bit floats */
-    VKS_PIPELINES = VKS_PIPELINE_BLIT + 16,
-    VKS_PIPELINE_FORMATS = 16u, /* vks_format is below */
+    VKS_PIPELINE_DEPTH = VKS_PIPELINE_BLIT + 16, /* triangles with depth; + 1: textured; + 2: d32float, not d16unorm */
+    VKS_PIPELINES = VKS_PIPELINE_DEPTH + 4,
+    VKS_PIPELINE_FORMATS = 18u, /* vks_format is below */
     VKS_PUSH_SIZE = 64u         /* bytes of push constants that the pipeline layout needs */
 };
 

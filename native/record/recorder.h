@@ -34,6 +34,10 @@
     X(CmdPushConstants)                                                                                                \
     X(CmdDraw)                                                                                                         \
     X(CmdClearColorImage)                                                                                              \
+    X(CmdClearDepthStencilImage)                                                                                       \
+    X(CmdSetDepthTestEnable)                                                                                           \
+    X(CmdSetDepthWriteEnable)                                                                                          \
+    X(CmdSetDepthCompareOp)                                                                                            \
     X(CmdClearAttachments)                                                                                             \
     X(CmdCopyImage)                                                                                                    \
     X(CmdBlitImage)

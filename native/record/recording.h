@@ -42,6 +42,9 @@ typedef struct vks_command {
         } composite;
         struct {
             uint32_t first, count; /* vertices */
+            uint32_t depth;        /* use; VKS_NO_USE: none */
+            uint32_t depth_test;
+            bool writes_depth;
         } draw;
     };
 } vks_command;

@@ -14,7 +14,12 @@
 #define EVERYTHING (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
 static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
-static const VkImageSubresourceLayers layer = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
+
+static VkImageSubresourceLayers layer_of(uint32_t format)
+{
+    VkImageAspectFlags aspect = vks_format_is_depth(format) ? VK_IMAGE_ASPECT_DEPTH_BIT : VK_IMAGE_ASPECT_COLOR_BIT;
+    return (VkImageSubresourceLayers){aspect, 0, 0, 1};
+}
 
 /* ---- what a command needs ---- */
 
@@ -58,6 +63,8 @@ static bool has_halves(uint32_t format)
     return format == VKS_FORMAT_R16_FLOAT || format == VKS_FORMAT_RG16_FLOAT || format == VKS_FORMAT_RGBA16_FLOAT;
 }
 
+static uint32_t depth_of(const vks_command *c) { return c->kind == VKS_COMMAND_DRAW ? c->draw.depth : VKS_NO_USE; }
+
 /* The pipeline of a command that draws, and the target's format as it sees it. */
 static bool pipeline_of(const vks_recording *recording, const vks_command *c, uint32_t *number, uint32_t *format)
 {
@@ -66,6 +73,9 @@ static bool pipeline_of(const vks_recording *recording, const vks_command *c, ui
     *format = target->format;
     if (c->kind == VKS_COMMAND_DRAW) {
         *number = source ? VKS_PIPELINE_TEXTURED : VKS_PIPELINE_COLOURED;
+        if (depth_of(c) != VKS_NO_USE)
+            *number = VKS_PIPELINE_DEPTH + (source ? 1 : 0) +
+                      (image_of(recording, c->draw.depth)->format == VKS_FORMAT_D32_FLOAT ? 2 : 0);
         return true;
     }
     if (c->kind == VKS_COMMAND_COMPOSITE) {
@@ -155,10 +165,11 @@ vks_status vks_vulkan_each_set(vks_recorder *r, const vks_recording *recording,
     return status;
 }
 
+/* Queues that only copy take no depth (VUID-vkCmdCopyImage-commandBuffer-10217). */
 bool vks_vulkan_only_copies(const vks_recording *recording)
 {
     for (size_t i = 0; i < recording->n_uses; i++)
-        if (recording->drawables[i]->info.is_presentable)
+        if (recording->drawables[i]->info.is_presentable || vks_format_is_depth(recording->drawables[i]->info.format))
             return false;
     for (size_t i = 0; i < recording->length; i++)
         if (recording->commands[i].kind != VKS_COMMAND_COPY)
@@ -175,11 +186,13 @@ typedef struct writer {
     VkCommandBuffer commands;
     VkBuffer vertices;
     uint32_t target; /* use of the open rendering scope; VKS_NO_USE: none is open */
+    uint32_t depth;  /* its depth; VKS_NO_USE: it has none */
     bool is_raw;     /* the scope writes the codes of a -srgb image as they are */
     bool is_ordered; /* nothing was written since a barrier over everything */
     bool has_vertices;
-    VkPipeline pipeline; /* bound */
-    uint64_t set;        /* bound */
+    VkPipeline pipeline;  /* bound */
+    uint32_t depth_state; /* of the dynamic state, see set_depth_state(); UINT32_MAX: unknown */
+    uint64_t set;         /* bound */
     VkRect2D scissor;
     VkExtent2D viewport;
 } writer;
@@ -244,7 +257,7 @@ static void end_rendering(writer *w)
     w->target = VKS_NO_USE;
 }
 
-static void begin_rendering(writer *w, uint32_t target, bool raw, const float *clear)
+static void begin_rendering(writer *w, uint32_t target, uint32_t depth, bool raw, const float *clear)
 {
     const vks_drawable_info *image = image_of(w->recording, target);
     VkRenderingAttachmentInfo attachment = {
@@ -256,12 +269,20 @@ static void begin_rendering(writer *w, uint32_t target, bool raw, const float *c
     };
     if (clear)
         memcpy(attachment.clearValue.color.float32, clear, 4 * sizeof *clear);
+    VkRenderingAttachmentInfo depth_attachment = {
+        .sType = VK_STRUCTURE_TYPE_RENDERING_ATTACHMENT_INFO,
+        .imageView = depth == VKS_NO_USE ? VK_NULL_HANDLE : (VkImageView)(uintptr_t)image_of(w->recording, depth)->view,
+        .imageLayout = VK_IMAGE_LAYOUT_GENERAL,
+        .loadOp = VK_ATTACHMENT_LOAD_OP_LOAD,
+        .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
+    };
     VkExtent2D size = {image->width, image->height};
     VkRenderingInfo info = {.sType = VK_STRUCTURE_TYPE_RENDERING_INFO,
                             .renderArea.extent = size,
                             .layerCount = 1,
                             .colorAttachmentCount = 1,
-                            .pColorAttachments = &attachment};
+                            .pColorAttachments = &attachment,
+                            .pDepthAttachment = depth == VKS_NO_USE ? NULL : &depth_attachment};
     w->r->CmdBeginRendering(w->commands, &info);
     if (size.width != w->viewport.width || size.height != w->viewport.height) {
         VkViewport viewport = {.width = (float)size.width, .height = (float)size.height, .maxDepth = 1};
@@ -269,19 +290,20 @@ static void begin_rendering(writer *w, uint32_t target, bool raw, const float *c
         w->viewport = size;
     }
     w->target = target;
+    w->depth = depth;
     w->is_raw = raw;
 }
 
-/* A rendering scope on that target: the open one, or a new one behind a barrier. `raw`: -srgb codes
- * are written as they are. */
-static void render_to(writer *w, uint32_t target, bool raw)
+/* A rendering scope on that target with that depth: the open one, or a new one behind a barrier.
+ * `raw`: -srgb codes are written as they are. */
+static void render_to(writer *w, uint32_t target, uint32_t depth, bool raw)
 {
     raw = raw && vks_format_is_srgb(image_of(w->recording, target)->format);
-    if (w->target == target && w->is_raw == raw)
+    if (w->target == target && w->depth == depth && w->is_raw == raw)
         return;
     end_rendering(w);
     order(w);
-    begin_rendering(w, target, raw, NULL);
+    begin_rendering(w, target, depth, raw, NULL);
 }
 
 static void bind(writer *w, const vks_command *c)
@@ -290,8 +312,10 @@ static void bind(writer *w, const vks_command *c)
     unsigned which;
     pipeline_of(w->recording, c, &number, &format);
     VkPipeline pipeline = w->r->pipelines[number][format];
-    if (pipeline != w->pipeline)
+    if (pipeline != w->pipeline) {
         w->r->CmdBindPipeline(w->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipeline);
+        w->depth_state = UINT32_MAX; /* a pipeline without the dynamic state makes it undefined */
+    }
     w->pipeline = pipeline;
     if (!set_of(w->recording, c, &which))
         return;
@@ -332,6 +356,15 @@ static void storable(const float colour[4], uint32_t format, float out[4])
     vks_unpack_colour(format, pixel, out);
 }
 
+static void write_clear_of_depth(writer *w, const vks_command *c, const VkClearColorValue *value)
+{
+    static const VkImageSubresourceRange all = {VK_IMAGE_ASPECT_DEPTH_BIT, 0, 1, 0, 1};
+    end_rendering(w);
+    order(w);
+    w->r->CmdClearDepthStencilImage(w->commands, handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL,
+                                    &(VkClearDepthStencilValue){.depth = value->float32[0]}, 1, &all);
+}
+
 static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t target)
 {
     if (i >= recording->length || recording->commands[i].target != target)
@@ -348,10 +381,14 @@ static void write_clear(writer *w, size_t i)
     const vks_drawable_info *target = image_of(w->recording, c->target);
     VkClearColorValue value;
     storable(c->fill.colour, target->format, value.float32);
+    if (vks_format_is_depth(target->format)) {
+        write_clear_of_depth(w, c, &value);
+        return;
+    }
     end_rendering(w);
     order(w);
     if ((target->usage & VKS_USE_RENDER) && is_drawn_into(w->recording, i + 1, c->target))
-        begin_rendering(w, c->target, false, value.float32);
+        begin_rendering(w, c->target, depth_of(&c[1]), false, value.float32);
     else
         w->r->CmdClearColorImage(w->commands, handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, &value, 1,
                                  &whole);
@@ -363,12 +400,13 @@ static void write_fill(writer *w, const vks_command *c)
     storable(c->fill.colour, image_of(w->recording, c->target)->format, attachment.clearValue.color.float32);
     VkClearRect rect = {
         {{c->fill.rect.x, c->fill.rect.y}, {(uint32_t)c->fill.rect.width, (uint32_t)c->fill.rect.height}}, 0, 1};
-    render_to(w, c->target, false);
+    render_to(w, c->target, VKS_NO_USE, false);
     w->r->CmdClearAttachments(w->commands, 1, &attachment, 1, &rect);
 }
 
 static void write_copy(writer *w, const vks_command *c, vks_rect from, int32_t x, int32_t y)
 {
+    VkImageSubresourceLayers layer = layer_of(image_of(w->recording, c->target)->format);
     VkImageCopy region = {
         layer, {from.x, from.y, 0}, layer, {x, y, 0}, {(uint32_t)from.width, (uint32_t)from.height, 1}};
     end_rendering(w);
@@ -380,6 +418,7 @@ static void write_copy(writer *w, const vks_command *c, vks_rect from, int32_t x
 static void write_blit_by_driver(writer *w, const vks_command *c)
 {
     const struct vks_blit_rect *from = &c->blit.from, *to = &c->blit.to;
+    VkImageSubresourceLayers layer = layer_of(image_of(w->recording, c->target)->format);
     VkImageBlit region = {
         layer, {{from->x0, from->y0, 0}, {from->x1, from->y1, 1}}, layer, {{to->x0, to->y0, 0}, {to->x1, to->y1, 1}}};
     end_rendering(w);
@@ -425,7 +464,7 @@ static void write_blit(writer *w, const vks_command *c)
     _Static_assert(sizeof push <= VKS_PUSH_SIZE, "the pipeline layout has room for it");
     levels_of(image_of(w->recording, c->source)->format, push.levels[0]);
     levels_of(image_of(w->recording, c->target)->format, push.levels[1]);
-    render_to(w, c->target, true);
+    render_to(w, c->target, VKS_NO_USE, true);
     draw_screen(w, c, to.x0, to.y0, width, height, &push, sizeof push);
 }
 
@@ -440,15 +479,29 @@ static void write_composite(writer *w, const vks_command *c)
         int32_t x, y;
         float opacity;
     } push = {c->composite.x, c->composite.y, c->composite.opacity};
-    render_to(w, c->target, false);
+    render_to(w, c->target, VKS_NO_USE, false);
     draw_screen(w, c, left, top, (int32_t)right - left, (int32_t)bottom - top, &push, sizeof push);
+}
+
+/* The dynamic state of pipelines with depth. enum vks_depth_test has VkCompareOp's numbers. */
+static void set_depth_state(writer *w, const vks_command *c)
+{
+    uint32_t state = c->draw.depth_test | (uint32_t)c->draw.writes_depth << 3;
+    if (w->depth_state == state)
+        return;
+    w->r->CmdSetDepthTestEnable(w->commands, VK_TRUE);
+    w->r->CmdSetDepthWriteEnable(w->commands, c->draw.writes_depth);
+    w->r->CmdSetDepthCompareOp(w->commands, (VkCompareOp)c->draw.depth_test);
+    w->depth_state = state;
 }
 
 static void write_draw(writer *w, const vks_command *c)
 {
     const vks_drawable_info *target = image_of(w->recording, c->target);
-    render_to(w, c->target, false);
+    render_to(w, c->target, c->draw.depth, false);
     bind(w, c);
+    if (c->draw.depth != VKS_NO_USE)
+        set_depth_state(w, c);
     set_scissor(w, 0, 0, (int32_t)target->width, (int32_t)target->height);
     if (!w->has_vertices)
         w->r->CmdBindVertexBuffers(w->commands, 0, 1, &w->vertices, &(VkDeviceSize){0});
@@ -484,7 +537,12 @@ static void write_command(writer *w, size_t i)
 void vks_vulkan_write(const vks_recorder *r, const vks_recording *recording, VkCommandBuffer commands,
                       VkBuffer vertices)
 {
-    writer w = {.r = r, .recording = recording, .commands = commands, .vertices = vertices, .target = VKS_NO_USE};
+    writer w = {.r = r,
+                .recording = recording,
+                .commands = commands,
+                .vertices = vertices,
+                .target = VKS_NO_USE,
+                .depth = VKS_NO_USE};
     bool is_shown = false, is_mappable = false;
     for (size_t i = 0; i < recording->n_uses; i++) {
         is_shown |= recording->drawables[i]->info.is_presentable;

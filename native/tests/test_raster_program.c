@@ -31,8 +31,8 @@ static void draw_directly(const struct vks_image *from, const struct vks_image *
     vks_raster_copy(from, 1, 2, 20, 20, to, 30, 25, NULL);
     vks_raster_blit(from, mirrored, to, part, VKS_FILTER_LINEAR, NULL);
     vks_raster_composite(from, to, 20, -3, 0.7f, VKS_STRAIGHT, NULL);
-    vks_raster_draw_triangles(to, &triangle_layout, 3, from, VKS_FILTER_LINEAR, 8, NULL);
-    vks_raster_draw_triangles(to, &triangle_layout, 3, NULL, VKS_FILTER_NEAREST, 4, NULL);
+    vks_raster_draw_triangles(to, &triangle_layout, 3, from, VKS_FILTER_LINEAR, 8, NULL, NULL);
+    vks_raster_draw_triangles(to, &triangle_layout, 3, NULL, VKS_FILTER_NEAREST, 4, NULL, NULL);
 }
 
 static void record(struct vks_program *program, uint32_t from, uint32_t to)
@@ -46,8 +46,8 @@ static void record(struct vks_program *program, uint32_t from, uint32_t to)
     GIVES(OK, vks_program_copy(program, from, 1, 2, 20, 20, to, 30, 25));
     GIVES(OK, vks_program_blit(program, from, mirrored, to, part, VKS_FILTER_LINEAR));
     GIVES(OK, vks_program_composite(program, from, to, 20, -3, 0.7f, VKS_STRAIGHT));
-    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, from, VKS_FILTER_LINEAR, 8));
-    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 4));
+    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, from, VKS_FILTER_LINEAR, 8, NULL));
+    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 4, NULL));
     memset(vertices, 0xff, sizeof vertices);
 }
 
@@ -94,7 +94,7 @@ static void operations_of_no_area_are_left_out(void)
     GIVES(OK, vks_program_blit(p, 0, none, 1, some, VKS_FILTER_NEAREST));
     GIVES(OK, vks_program_blit(p, 0, some, 1, none, VKS_FILTER_NEAREST));
     GIVES(OK, vks_program_composite(p, 0, 1, 0, 0, 0, VKS_PREMULTIPLIED));
-    GIVES(OK, vks_program_draw_triangles(p, 0, &triangle_layout, 2, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8));
+    GIVES(OK, vks_program_draw_triangles(p, 0, &triangle_layout, 2, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 0, "%u operations were kept", vks_program_length(p));
     vks_program_destroy(p);
 }
@@ -117,17 +117,17 @@ static void wrong_operations_are_refused_when_they_are_recorded(void)
     GIVES(OVERLAP, vks_program_composite(p, 0, 0, 0, 0, 1, VKS_PREMULTIPLIED));
     GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, NAN, VKS_PREMULTIPLIED));
     GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, 1, (enum vks_alpha)2));
-    GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8));
-    GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8));
-    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12));
+    GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8, NULL));
+    GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8, NULL));
+    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12, NULL));
     GIVES(OK, vks_program_image(p, 8, 8, VKS_FORMAT_R32_UINT) < 0);
     GIVES(BAD_FORMAT, vks_program_blit(p, 0, some, 2, some, VKS_FILTER_NEAREST));
     GIVES(BAD_FORMAT, vks_program_composite(p, 2, 0, 0, 0, 1, VKS_PREMULTIPLIED));
-    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 2, &triangle_layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8));
-    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 2, VKS_FILTER_NEAREST, 8));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 2, &triangle_layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8, NULL));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 2, VKS_FILTER_NEAREST, 8, NULL));
     struct vks_vertex_layout without_uv = triangle_layout;
     without_uv.uv = -1;
-    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &without_uv, 3, 1, VKS_FILTER_NEAREST, 8));
+    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &without_uv, 3, 1, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 0, "%u operations were kept", vks_program_length(p));
     vks_program_destroy(p);
     vks_program_destroy(NULL);

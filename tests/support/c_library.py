@@ -114,7 +114,7 @@ STATUSES = (
 )  # fmt: skip
 LINEAR, OPTIMAL, LINEAR_IN_DEVICE_MEMORY = 0, 1, 2
 RGBA8 = 3
-COPY = 4  # usage: SwiftShader has no linear images to render to
+RENDER, COPY = 1, 4  # usage: SwiftShader has no linear images to render to
 SECOND = 1_000_000_000
 
 

@@ -28,7 +28,7 @@ MEMBERS = {
         "value wait wait_async"
     ),
     "FenceDescriptor": "close duplicate fd_count from_bytes is_closed name recv send to_bytes uuids",
-    "Format": "bytes_per_pixel channels code dtype is_integer is_srgb name numpy_dtype vk_format",
+    "Format": "bytes_per_pixel channels code dtype is_depth is_integer is_srgb name numpy_dtype vk_format",
     "Frame": "acquired close generation height index is_closed is_hidden rendered swapchain view width",
     "Headless": "height width",
     "KeyedMutex": "next_key statistics",

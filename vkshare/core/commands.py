@@ -8,6 +8,7 @@ from vkshare import _native
 from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
+from vkshare.util import arguments
 from vkshare.util.closing import Scoped
 from vkshare.util.library_calls import lib, pointer
 
@@ -27,7 +28,8 @@ class CommandList(_native.Recording, Scoped):
     Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green,
     blue, alpha) floats: linear for -srgb targets, which encode them. Surfaces of integers (r32uint)
     are cleared, filled and copied; blit(), composite() and draw_triangles() raise UnsupportedError
-    for them, because integers are not scaled, converted, sampled or blended. Rectangles are (x, y, width,
+    for them, because integers are not scaled, converted, sampled or blended. Surfaces of depth (d16unorm, d32float)
+    are cleared, copied, and the `depth` of draw_triangles(). Rectangles are (x, y, width,
     height) in pixels, row 0 on top. Each method checks its arguments and returns the list itself.
     Owning the surfaces is checked when it is submitted. May be submitted many times, and from any
     thread, also while it is recorded; record from one thread at a time.
@@ -40,7 +42,7 @@ class CommandList(_native.Recording, Scoped):
     _unpicklable = "record it in the other process, on surfaces opened from export()"
     # ---- what can be recorded -------------------------------------------------------------------------------------
 
-    def clear(self, target: Surface | View, colour: Sequence[float]) -> Self:
+    def clear(self, target: Surface | View, colour: Sequence[float] | float) -> Self:
         """Sets every pixel.
 
         Parameters
@@ -49,7 +51,8 @@ class CommandList(_native.Recording, Scoped):
             The surface or view to draw into.
         colour
             (red, green, blue, alpha), 0 to 1 for unorm formats. Red of r32uint is the number: it is rounded, ties
-            to even, and clamped to 0 to 2**32 - 1.
+            to even, and clamped to 0 to 2**32 - 1. A depth surface takes a number
+            from 0 (near) to 1 (far).
 
         Returns
         -------
@@ -173,6 +176,9 @@ class CommandList(_native.Recording, Scoped):
         vertices: Any,
         texture: Surface | View | None = None,
         filter: str = "linear",
+        depth: Surface | View | None = None,
+        depth_test: str = "less",
+        depth_write: bool = True,
     ) -> Self:
         """Blends triangles over the target, later ones over earlier ones; both sides show.
 
@@ -189,6 +195,15 @@ class CommandList(_native.Recording, Scoped):
             A surface to sample, clamped to its edges.
         filter
             ``"linear"`` or ``"nearest"``: how the texture is sampled.
+        depth
+            A surface of format d16unorm or d32float and of the target's size: a pixel is drawn if its depth, z / w,
+            passes the test against the depth that is stored. z / w is affine over the triangle; for d16unorm it is
+            rounded to the nearest code before the test (Vulkan 1.3, "Depth Test").
+        depth_test
+            ``"less"``, ``"less_equal"``, ``"greater"``, ``"greater_equal"``, ``"equal"``, ``"not_equal"``,
+            ``"always"`` or ``"never"``: the pixel's depth, compared with the stored one.
+        depth_write
+            Whether the depth of pixels that pass is stored.
 
         Returns
         -------
@@ -201,7 +216,10 @@ class CommandList(_native.Recording, Scoped):
         >>> with surface.access() as view:
         ...     submission = device.submit(device.record().draw_triangles(view, corners))
         """
-        return self._draw_triangles(target, vertices, texture, filter)
+        if depth is None and depth_test == "less":
+            return self._draw_triangles(target, vertices, texture, filter, None, 0)
+        state = arguments.depth_state(depth_test, depth_write)
+        return self._draw_triangles(target, vertices, texture, filter, depth, state)
 
     # ---- the list itself ------------------------------------------------------------------------------------------
 

@@ -98,6 +98,9 @@ def _checked(surface: Surface, array: Any) -> Array:
         pixels = pixels[:, :, np.newaxis]
     if pixels.shape != shape:
         raise ValueError(f"array has shape {pixels.shape}; this surface takes (height, width, channels) = {shape}")
+    if surface.spec.format.is_depth and pixels.dtype.kind == "f" and not ((pixels >= 0) & (pixels <= 1)).all():
+        # VUID-vkCmdCopyBufferToImage-pRegions-07931
+        raise ValueError(f"array has values outside 0 to 1 (or NaN), and {surface.format} holds depth from 0 to 1")
     return pixels
 
 

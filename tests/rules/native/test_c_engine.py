@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.access_patterns import threads
-from support.c_library import LINEAR, LINEAR_IN_DEVICE_MEMORY, OPTIMAL, Library, image_info, view
+from support.c_library import COPY, LINEAR, LINEAR_IN_DEVICE_MEMORY, OPTIMAL, RENDER, Library, image_info, view
 from support.fd_counts import no_fd_left, open_fds
 
 import vkshare as vks
+from vkshare import formats
 
 pytestmark = pytest.mark.driver_dependent
 
@@ -118,6 +119,60 @@ def test_a_surface_that_python_makes_is_opened_in_c(
     assert library.surface_release(opened, 2) == "OK"
     with surface.access(2, 0):
         assert (surface.read() == 78).all()
+    library.surface_close(opened)
+    library.surface_unref(opened)
+
+
+@pytest.mark.rule("C4", "E6")
+@pytest.mark.parametrize("name", ["d16unorm", "d32float"])
+def test_surfaces_of_depth_cross_between_c_and_python(
+    device: vks.Device,
+    library: Library,
+    here: Any,
+    create: Create,
+    pair: tuple[socket.socket, socket.socket],
+    name: str,
+) -> None:
+    pixel, tiling = formats.get(name), LINEAR if device.backend == "cpu" else OPTIMAL
+    made = create(9, 5, tiling=tiling, format=pixel.code, usage=RENDER | COPY)
+    with to_python(library, made, pair) as descriptor, device.open_surface(descriptor) as surface:
+        colours = device.create_surface(9, 5, usage=("render", "copy"))
+        with surface.access(0, 1), colours.access():
+            assert (surface.format, surface.read().any()) == (name, False)
+            full = [(x, y, 0.5, 1, 1, 1, 1, 1) for x, y in ((-1, -1), (3, -1), (-1, 3))]
+            device.submit(device.record().draw_triangles(colours, full, depth=surface, depth_test="greater"))
+            assert colours.read().all()
+        assert library.surface_acquire(made, 1, library.deadline()) == "OK", library.error
+        if device.backend == "vulkan":
+            image = library.make("surface_get_vulkan", "vks_vulkan_image", made)
+            attachment, copies = 0x20, 0x3
+            assert (image.format, image.usage) == (pixel.vk_format, attachment | copies)
+        assert library.surface_release(made, 2) == "OK"
+        with surface.access(2, 0):
+            assert (surface.read() == (32768 if name == "d16unorm" else 0.5)).all()
+    if device.backend == "vulkan":
+        info = image_info(library, tiling=LINEAR, format=pixel.code)
+        assert library.surface_create_image(here, info, library.ffi.new("vks_surface **")) == "UNSUPPORTED"
+        assert "depth is in the driver's own order" in library.error
+
+
+@pytest.mark.rule("C4", "E6")
+def test_a_surface_of_depth_that_python_makes_is_opened_in_c(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    surface = device.create_surface(20, 9, "d16unorm")
+    with surface.access(0, 1):
+        device.submit(device.record().clear(surface, 0.25))
+    with surface.export() as descriptor:
+        descriptor.send(pair[0])
+    got = library.ffi.new("vks_surface_descriptor *")
+    assert library.surface_descriptor_recv(pair[1].fileno(), library.deadline(), got) == "OK"
+    opened = library.make("surface_open_image", "vks_surface *", here, got)
+    library.surface_descriptor_close(got)
+    assert library.surface_acquire(opened, 1, library.deadline()) == "OK"
+    assert library.surface_release(opened, 2) == "OK"
+    with surface.access(2, 0):
+        assert (surface.read() == 16384).all()
     library.surface_close(opened)
     library.surface_unref(opened)
 

@@ -160,6 +160,15 @@ class VulkanImage:
             self.stride, self._offset = int(layout.rowPitch), int(layout.offset)
 
     @property
+    def aspect(self) -> int:
+        """The VkImageAspectFlags: colour, or depth."""
+        return support.aspect(self.spec.format)
+
+    @property
+    def _whole(self) -> Any:
+        return barriers.whole_image(self.aspect)
+
+    @property
     def _owner(self) -> int:
         """The queue family that barriers name: none where several share the image."""
         physical, family = self.context.physical, self.context.queue_family
@@ -276,7 +285,7 @@ class VulkanImage:
         )
 
     def _make_view(self, vk_format: int) -> Any:
-        form = {"viewType": VK.IMAGE_VIEW_TYPE_2D, "format": vk_format, "subresourceRange": barriers.WHOLE_IMAGE}
+        form = {"viewType": VK.IMAGE_VIEW_TYPE_2D, "format": vk_format, "subresourceRange": self._whole[0]}
         return self._objects.make("vkCreateImageView", new("VkImageViewCreateInfo", image=self.handle, **form))
 
     def _record_ownership(self) -> None:
@@ -288,21 +297,26 @@ class VulkanImage:
 
     def acquire(self, commands: Any) -> None:
         """Records that the image is taken from VK_QUEUE_FAMILY_EXTERNAL."""
-        barriers.acquire(self.context.vk, commands, self.handle, self._owner)
+        barriers.acquire(self.context.vk, commands, self.handle, self.aspect, self._owner)
 
     def release(self, commands: Any) -> None:
         """Records that it is given back."""
-        barriers.release(self.context.vk, commands, self.handle, self._owner, is_mappable=self.is_mappable)
+        owner, is_mappable = self._owner, self.is_mappable
+        barriers.release(self.context.vk, commands, self.handle, self.aspect, owner, is_mappable=is_mappable)
 
     def start(self) -> None:
         """Zeros, and the hand-over to VK_QUEUE_FAMILY_EXTERNAL: the state that every new surface is in. Blocks."""
         context = self.context
 
         def write(commands: Any) -> None:
-            barriers.first_use(context.vk, commands, self.handle)
-            zero = ffi.new("VkClearColorValue *")
-            whole = barriers.whole_image()
-            context.vk.vkCmdClearColorImage(commands, self.handle, VK.IMAGE_LAYOUT_GENERAL, zero, 1, whole)
+            vk, general = context.vk, VK.IMAGE_LAYOUT_GENERAL
+            barriers.first_use(vk, commands, self.handle, self.aspect)
+            if self.spec.format.is_depth:
+                near = ffi.new("VkClearDepthStencilValue *")
+                vk.vkCmdClearDepthStencilImage(commands, self.handle, general, near, 1, self._whole)
+            else:
+                zero = ffi.new("VkClearColorValue *")
+                vk.vkCmdClearColorImage(commands, self.handle, general, zero, 1, self._whole)
             self.release(commands)
 
         context.run(write, name="first use")

@@ -58,7 +58,7 @@ def probe(physical: PhysicalDevice) -> Capabilities:
         row_alignment = _row_alignment(ours)
     if "linear" not in tilings:
         reasons["host_visible"] = "there are no linear surfaces"
-    formats, refused = support.formats(physical, [_spec(name, t) for name in FORMATS for t in tilings])
+    formats, refused = support.formats(physical, _candidates(tilings))
     return Capabilities(
         tilings=tilings,
         surface_memory=frozenset(memory),
@@ -85,6 +85,15 @@ def _context(physical: PhysicalDevice) -> closing[Context]:
 
 def _spec(format_name: str, tiling: str) -> ImageSpec:
     return ImageSpec(_SIZE, _SIZE, get(format_name), tiling, DEFAULT_USAGE)
+
+
+def _candidates(tilings: frozenset[str]) -> list[ImageSpec]:
+    """Returns the images that a driver must have for a format to be a capability: depth is optimal alone."""
+    return [
+        _spec(name, tiling)
+        for name, pixel in FORMATS.items()
+        for tiling in sorted(tilings & {"optimal"} if pixel.is_depth else tilings)
+    ]
 
 
 def _row_alignment(context: Context) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vkshare.backends.vulkan import barriers
+from vkshare.backends.vulkan import barriers, support
 from vkshare.backends.vulkan.api import VK, address, ffi
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
@@ -31,7 +31,9 @@ class VulkanStage:
             usage = VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
             self._buffer, memory = host_buffer(self._objects, nbytes, usage)
             self.data = memory.map()[:nbytes]
-            families = [context.queue_family] if image.is_presentable else context.queue_families
+            # Queues that only copy take no depth (VUID-vkCmdCopyBufferToImage-commandBuffer-07739).
+            on_one = image.is_presentable or spec.format.is_depth
+            families = [context.queue_family] if on_one else context.queue_families
             with image.pinned():
                 copy, name = partial(self._copy, image=image, upload=upload), "upload" if upload else "read back"
                 commands = [self._objects.record(copy, name=name, family=family) for family in families]
@@ -41,7 +43,8 @@ class VulkanStage:
         image.check_open()
         vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
         extent = {"width": image.spec.width, "height": image.spec.height, "depth": 1}
-        region = ffi.new("VkBufferImageCopy *", {"imageSubresource": barriers.ONE_LAYER, "imageExtent": extent})
+        layer = barriers.ONE_LAYER | {"aspectMask": support.aspect(image.spec.format)}
+        region = ffi.new("VkBufferImageCopy *", {"imageSubresource": layer, "imageExtent": extent})
         shown = [image.handle] if image.is_presentable else []
         barriers.begin(vk, commands, shown)
         if upload:

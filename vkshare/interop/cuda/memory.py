@@ -20,7 +20,7 @@ from vkshare.util import fd_ops
 from vkshare.util.closing import destructor, on_error
 
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
-_SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
+_SURFACE_LDST, _DEPTH_TEXTURE, _COLOR_ATTACHMENT = 0x02, 0x10, 0x20  # CUDA_ARRAY3D_...
 
 # CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; the channels of
 # rgb10a2unorm are none of these.
@@ -101,8 +101,16 @@ class ImportedMemory:
         shape.Format = getattr(driver.CUarray_format, _CHANNELS[self.spec.format.dtype])
         shape.NumChannels = self.spec.format.channels
         shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in self.spec.usage else 0)
+        if self.spec.format.is_depth:
+            shape.Flags = _DEPTH_TEXTURE  # a kernel samples it; surface objects are for colours
         described.arrayDesc = shape
-        self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
+        try:
+            self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
+        except CUDAError as error:
+            if not self.spec.format.is_depth:
+                raise
+            why, hint = f"the driver answers {error}", "read() it, or draw the depth into an r32float surface"
+            raise UnsupportedError(f"a cudaArray of {what}", why, hint) from error
         self.array = int(call("cuMipmappedArrayGetLevel", self._levels, 0, what=what))
 
     def object(self, kind: str) -> int:
@@ -113,6 +121,9 @@ class ImportedMemory:
             return self._objects[kind]
 
     def _make(self, kind: str) -> int:
+        if kind == "surface" and self.spec.format.is_depth:
+            what = f"a surface object of format {self.spec.format}"
+            raise UnsupportedError(what, "CUDA has none of depth", "sample it: view.texture_object")
         driver = bindings()
         resource = driver.CUDA_RESOURCE_DESC()
         resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
