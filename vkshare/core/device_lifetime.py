@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native
 from vkshare.backends.base import Backend
@@ -40,6 +40,7 @@ class DeviceLifetime(DeviceCore, Scoped):
         self._active_calls: dict[int, threading.RLock] = {}  # by thread, see _active_call()
         self._closing = threading.RLock()  # held by the thread in _tear_down()
         self._is_torn_down = False
+        self._engine: Any = None  # the engine's own device object, below an adopted VkDevice (vkshare.engines)
         self._last: list[Surface] = []
         self._deletion_queue = DeletionQueue()
         self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
@@ -170,6 +171,7 @@ class DeviceLifetime(DeviceCore, Scoped):
             self._event_queues.clear()
             self._deletion_queue.close(then=self._backend.close)
             self._last = []
+            self._engine = None
             self._is_torn_down = True
 
     def _reap(self, all: bool = False) -> int:

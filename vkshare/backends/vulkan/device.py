@@ -28,10 +28,18 @@ if TYPE_CHECKING:
 class VulkanBackend:
     """Backend of backends/base.py."""
 
-    def __init__(self, adapter: Adapter, context: Context, lock_queue: Any = None, unlock_queue: Any = None) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        context: Context,
+        lock_queue: Any = None,
+        unlock_queue: Any = None,
+        lock_user: int = 0,
+    ) -> None:
         self.adapter = adapter
         self.context = context
-        self._locks = {} if lock_queue is None else {"lock_queue": lock_queue, "unlock_queue": unlock_queue}
+        locks = {"lock_queue": lock_queue, "unlock_queue": unlock_queue, "lock_user": lock_user}
+        self._locks = {} if lock_queue is None else locks
         self._pipelines: Pipelines | None = None
 
     @property

@@ -54,6 +54,17 @@ class VulkanImage:
             self.is_dedicated = support.check(context.physical, spec, handle_type, features)
             self._create(handle_type)
 
+    @property
+    def is_host_import(self) -> bool:
+        """Whether the memory is a mapping of ours that the driver imported: a surface of the CPU backend."""
+        return self._host_memory is not None
+
+    @property
+    def memory_handle(self) -> int:
+        """The VkDeviceMemory."""
+        assert self._memory is not None
+        return address(self._memory.handle)
+
     def pixels(self) -> memoryview | None:
         """The mapped memory from row 0, writable, `stride` bytes a row; None where the CPU cannot see it."""
         if not self.is_mappable:
