@@ -1,5 +1,6 @@
 # The public names: type checkers read this file, and vkshare/__init__.py takes its names from it.
 from vkshare import compositor as compositor
+from vkshare import engines as engines
 from vkshare import errors as errors
 from vkshare import formats as formats
 from vkshare import interop as interop

@@ -16,7 +16,17 @@ import vkshare
 
 pytestmark = pytest.mark.no_driver
 
-PACKAGES = ("errors", "testing", "vsync", "server", "compositor", "interop.cuda", "interop.gl")
+PACKAGES = (
+    "errors",
+    "testing",
+    "vsync",
+    "server",
+    "compositor",
+    "interop.cuda",
+    "interop.gl",
+    "engines.moderngl",
+    "engines.pyglet",
+)
 
 
 def _documented() -> set[str]:
