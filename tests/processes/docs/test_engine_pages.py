@@ -56,7 +56,7 @@ def is_rings(picture: Picture) -> bool:
 def has_triangle(picture: Picture) -> bool:
     """The triangle of the pages: orange at its middle, with its tip above."""
     height, width = picture.shape[:2]
-    middle, tip = picture[height // 2, width // 2], picture[height * 27 // 100, width // 2]
+    middle, tip = picture[height // 2, width // 2], picture[height * 30 // 100, width // 2]
     return bool((middle[:3] > (250, 90, 40)).all() and (tip[:3] > (250, 70, 40)).all() and tip[1] < 100)
 
 
@@ -66,9 +66,24 @@ def is_pyglets(picture: Picture) -> bool:
     return picture.shape[:2] == (200, 320) and has_triangle(picture) and bar and label.sum() > 150
 
 
+def is_plots(picture: Picture) -> bool:
+    """The same curve twice, beside each other, and the mark at the left that Vulkan drew."""
+    blue = picture[:, :, 2].astype(int) - picture[:, :, 0] > 60
+    agg, cairo = blue[:, 20:400].sum(), blue[:, 400:].sum()
+    mark = near(picture, 5, 150, (255, 128, 0)) and near(picture, 14, 5, (255, 255, 255))
+    return picture.shape[:2] == (300, 800) and mark and 400 < agg < 2000 and bool(abs(agg / cairo - 1) < 0.1)
+
+
+def is_tkinters(picture: Picture) -> bool:
+    width, height = picture.shape[1], picture.shape[0]
+    return width == 420 and 240 < height < 360 and has_triangle(picture) and near(picture, 3, 3, (51, 26, 76))
+
+
 PAGES = {
     "moderngl": Page("moderngl", r"0 bytes copied\n", is_rings),
     "pyglet": Page("pyglet", r"0 bytes copied\n", is_pyglets),
+    "matplotlib": Page("matplotlib", "", is_plots, needs_opengl=False),
+    "tkinter": Page("tkinter", r"frames of \(420, \d+\) at the end\n", is_tkinters, needs_opengl=False),
 }
 
 

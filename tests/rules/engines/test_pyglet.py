@@ -63,11 +63,10 @@ def test_a_sprite_shows_the_surface_upright_and_in_place(x11: XDisplay, headless
         assert is_close(seen[48 - 7 - 30 : 48 - 7, 5:45], picture)
         assert is_close(seen[38:48, 50:64], picture[20:30, :14])
         texture.delete()
-        del sprite, lower, texture
-        import gc; gc.collect()
+        engines.pyglet.texture(shared)  # ends at once
         window.clear()
         with shared.access(acquire=2, release=0):
-            pyglet.sprite.Sprite(engines.pyglet.texture(shared)).draw()  # its end left the surface's texture alone
+            pyglet.sprite.Sprite(engines.pyglet.texture(shared)).draw()  # both ends left the surface's texture alone
             seen = on_screen()
         assert is_close(seen[18:48, :40], picture)
         tell("right")
