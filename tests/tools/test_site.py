@@ -25,6 +25,8 @@ PACKAGES = (
     "interop.cuda",
     "interop.gl",
     "engines",
+    "engines.moderngl",
+    "engines.pyglet",
     "engines.wgpu",
 )
 

@@ -13,6 +13,6 @@ from vkshare.util import lazy_names
 
 _public = lazy_names.read(__name__, __file__)
 
-__all__ = sorted(_public.objects)
+__all__ = sorted({*_public.modules, *_public.objects})
 
 __getattr__, __dir__ = _public.load, _public.names

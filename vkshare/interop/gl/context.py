@@ -35,6 +35,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     # how many, and where
     **{f"gl{verb}{names}": (None, c_int, POINTER(c_uint)) for verb in ("Create", "Gen", "Delete") for names in _NAMES},
     "glGetError": (c_uint,),
+    "glViewport": (None, c_int, c_int, c_int, c_int),
     "glGetString": (c_char_p, c_uint),
     "glGetStringi": (c_char_p, c_uint, c_uint),
     "glGetIntegerv": (None, c_uint, POINTER(c_int)),
@@ -52,6 +53,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glBindFramebuffer": (None, c_uint, c_uint),
     "glFramebufferTexture2D": (None, c_uint, c_uint, c_uint, c_uint, c_int),
     "glCheckFramebufferStatus": (c_uint, c_uint),
+    "glBlitFramebuffer": (None, *[c_int] * 8, c_uint, c_uint),
+    "glEnable": (None, c_uint),
+    "glDisable": (None, c_uint),
+    "glIsEnabled": (c_ubyte, c_uint),
     "glPixelStorei": (None, c_uint, c_int),
     "glReadPixels": (None, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
     "glClearColor": (None, c_float, c_float, c_float, c_float),
