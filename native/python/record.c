@@ -134,7 +134,7 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
     case TEXTURE:
         return value == Py_None || read_operand(self, "texture", value, parameter->needed, &out->source);
     case DEPTH:
-        return value == Py_None || read_operand(self, "depth", value, parameter->needed, &out->depth);
+        return read_operand(self, "depth", value, parameter->needed, &out->depth);
     case STATE: /* vks_depth_test, + 8: depth is written; CommandList has checked it */
         out->tested = (vks_depth_operand){out->depth.core, PyLong_AsLong(value) & 7, PyLong_AsLong(value) & 8};
         return PyErr_Occurred() == NULL;
@@ -240,12 +240,13 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
 /* COMMAND(NAME, number of arguments, (call of the core), parameters...) defines record_NAME(), the
- * method of Python's _NAME. */
-#define COMMAND(name, count, call_of_core, ...)                                                                        \
+ * method of Python's _NAME; COMMAND_AS has the name of its errors, too. */
+#define COMMAND(name, count, ...) COMMAND_AS(name, "_" #name, count, __VA_ARGS__)
+#define COMMAND_AS(name, shown, count, call_of_core, ...)                                                              \
     static vks_status append_##name(vks_recording *recording, const call *given) { return call_of_core; }              \
     static PyObject *record_##name(PyObject *self, PyObject *const *arguments, Py_ssize_t n)                           \
     {                                                                                                                  \
-        static const command described = {"_" #name, count, {__VA_ARGS__}, append_##name};                             \
+        static const command described = {shown, count, {__VA_ARGS__}, append_##name};                                 \
         return record(self, arguments, n, &described);                                                                 \
     }
 
@@ -262,11 +263,14 @@ COMMAND(composite, 5,
         vks_recording_composite(recording, given->source.core, given->target.core, given->at[0], given->at[1],
                                 given->opacity, !given->is_premultiplied),
         {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3})
-COMMAND(draw_triangles, 6,
+COMMAND(draw_triangles, 4,
         vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
-                                     given->rows.floats, given->source.core, given->is_linear,
-                                     given->depth.surface != NULL ? &given->tested : NULL),
-        {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {DEPTH, 4, &render}, {STATE, 5}, {ROWS, 1})
+                                     given->rows.floats, given->source.core, given->is_linear, NULL),
+        {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {ROWS, 1})
+COMMAND_AS(draw_deep, "_draw_triangles", 6,
+           vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
+                                        given->rows.floats, given->source.core, given->is_linear, &given->tested),
+           {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {DEPTH, 4, &render}, {STATE, 5}, {ROWS, 1})
 
 static PyObject *record_close(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
@@ -292,7 +296,8 @@ static PyMethodDef methods[] = {
     METHOD(copy, "_copy($self, source, target, source_rect, at, /)"),
     METHOD(blit, "_blit($self, source, target, source_rect, target_rect, filter, /)"),
     METHOD(composite, "_composite($self, source, target, at, opacity, alpha, /)"),
-    METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, depth, state, /)"),
+    METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, /)"),
+    METHOD(draw_deep, "_draw_deep($self, target, vertices, texture, filter, depth, state, /)"),
     {"_close", record_close, METH_NOARGS, "Forgets what was recorded. Idempotent."},
     {"_compile", vkpy_compile, METH_NOARGS, "Called by submit() where it is not compiled."},
     {NULL, NULL, 0, NULL},

@@ -18,7 +18,11 @@ import vkshare as vks
 from support.random_walk import World
 from vkshare import vsync
 
-FORMATS = ("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm")
+FORMATS = (
+    *("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm"),
+    *("d16unorm", "d32float"),
+)
+DEPTH_TESTS = ("less", "less_equal", "greater", "always", "never", "equal")
 TILINGS = ("auto", "linear", "optimal")
 CALLS: list[tuple[int, Callable[[World, random.Random], None]]] = []
 
@@ -124,6 +128,10 @@ def draw(world: World, dice: random.Random) -> None:
             ("blit", (source, target, None, None, dice.choice(("linear", "nearest")))),
             ("composite", (source, target, corner, dice.random(), dice.choice(("premultiplied", "straight")))),
             ("draw_triangles", (target, triangle)),
+            (
+                "draw_triangles",
+                (target, triangle, None, "linear", source, dice.choice(DEPTH_TESTS), dice.random() < 0.5),
+            ),
         )
     )
     world.call(mine, name, *arguments)

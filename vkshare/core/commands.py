@@ -217,9 +217,11 @@ class CommandList(_native.Recording, Scoped):
         ...     submission = device.submit(device.record().draw_triangles(view, corners))
         """
         if depth is None and depth_test == "less":
-            return self._draw_triangles(target, vertices, texture, filter, None, 0)
+            return self._draw_triangles(target, vertices, texture, filter)
         state = arguments.depth_state(depth_test, depth_write)
-        return self._draw_triangles(target, vertices, texture, filter, depth, state)
+        if depth is None:
+            return self._draw_triangles(target, vertices, texture, filter)
+        return self._draw_deep(target, vertices, texture, filter, depth, state)
 
     # ---- the list itself ------------------------------------------------------------------------------------------
 

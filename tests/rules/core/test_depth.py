@@ -302,6 +302,9 @@ def test_a_new_surface_is_zeros_and_its_view_is_one_channel(device: vks.Device, 
         assert (pixels.shape, pixels.dtype) == ((3, 5, 1), {"d16unorm": np.uint16, "d32float": np.float32}[name])
         assert not pixels.any()
         assert (surface.tiling, view.format) == ("linear" if device.backend == "cpu" else "optimal", name)
+        if device.backend == "vulkan":
+            with pytest.raises(UnsupportedError, match=r"cannot be mapped; use surface.read\(\) and write\(\)$"):
+                _ = view.array
         if device.backend == "cpu":
             view.array[1, 2] = pixels.dtype.type(1)
             assert surface.read()[1, 2] == 1
@@ -344,6 +347,22 @@ def test_without_ownership_a_discarding_depth_reads_zeros_and_keeps_what_it_has(
         np.testing.assert_array_equal(colours.read()[0, :, 0], [0] * 4 + [255] * 4)
     with depth.access():
         assert (depth.read() == stored(name, 0.5)).all()
+
+
+def test_a_frame_of_a_swapchain_is_drawn_with_a_depth_test(device: vks.Device, name: str) -> None:
+    with (
+        device.create_swapchain(vks.Headless(32, 8), capture=True) as swapchain,
+        device.create_surface(32, 8, name) as depth,
+        depth.access(),
+    ):
+        for _ in range(3):
+            with swapchain.frame() as frame:
+                commands = device.record().clear(frame.view, (0, 0, 0, 1)).clear(depth, 1)
+                commands.draw_triangles(frame.view, box(-1, 0, 0.25, GREEN), depth=depth)
+                device.submit(commands.draw_triangles(frame.view, box(-1, 1, 0.5, (1, 1, 1, 1)), depth=depth))
+            seen = swapchain.capture()
+            assert (seen[:, :16, :3] == (0, 255, 0)).all()
+            assert (seen[:, 16:] == 255).all()
 
 
 # ---- what is refused ---------------------------------------------------------------------------------------------
