@@ -26,6 +26,7 @@ PACKAGES = (
     "interop.gl",
     "engines",
     "engines.wgpu",
+    "engines.pygfx",
 )
 
 

@@ -279,7 +279,7 @@ def test_an_engines_submission_comes_after_held_work_of_the_previous_owner() -> 
 
 @pytest.mark.rule("E10")
 def test_a_library_that_no_loader_knows_has_no_device() -> None:
-    folder = layer._folder()
+    folder = layer.folder()
     code = f"import ctypes; l = ctypes.CDLL('{folder}/VkLayer_vkshare_engines.so'); l.vks_layer_begin(); " + (
         "print(l.vks_layer_version(), l.vks_layer_thread_device(None) & 255, l.vks_layer_make_offer(None) & 255)"
     )
