@@ -28,6 +28,7 @@ PACKAGES = (
     "engines.moderngl",
     "engines.pyglet",
     "engines.wgpu",
+    "engines.pygfx",
 )
 
 

@@ -87,7 +87,7 @@ def enable() -> None:
     >>> import vkshare as vks
     >>> vks.engines.enable()  # first of all
     """
-    folder = _folder()
+    layers = folder()
     helpers: Any = sys.modules.get("wgpu.backends.wgpu_native._helpers")
     if helpers is not None and helpers._the_instance is not None and NAME not in _names():
         raise UnsupportedError(
@@ -97,7 +97,7 @@ def enable() -> None:
         )
     # The loader looks into VK_ADD_LAYER_PATH only where VK_LAYER_PATH is not set.
     variable = "VK_LAYER_PATH" if os.environ.get("VK_LAYER_PATH") else "VK_ADD_LAYER_PATH"
-    for name, value in (("VK_INSTANCE_LAYERS", NAME), (variable, str(folder))):
+    for name, value in (("VK_INSTANCE_LAYERS", NAME), (variable, str(layers))):
         values = [each for each in os.environ.get(name, "").split(":") if each]
         if value not in values:
             os.environ[name] = ":".join([*values, value])
@@ -107,20 +107,21 @@ def _names() -> list[str]:
     return os.environ.get("VK_INSTANCE_LAYERS", "").split(":")
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Return the folder of the layer's library and manifest. UnsupportedError: this vkshare was built without them."""
     spec = importlib.util.find_spec("vkshare._native")
-    folder = Path(spec.origin).resolve().parent / "layers" if spec is not None and spec.origin else None
-    if folder is None or not (folder / "VkLayer_vkshare_engines.so").is_file():
+    found = Path(spec.origin).resolve().parent / "layers" if spec is not None and spec.origin else None
+    if found is None or not (found / "VkLayer_vkshare_engines.so").is_file():
         raise UnsupportedError(
             f"the layer {NAME}", "this vkshare was built without it", "install a wheel, or run `make build`"
         )
-    return folder
+    return found
 
 
 @functools.cache
 def _library() -> Any:
     """The library that the loader has in this process, too."""
-    path = _folder() / "VkLayer_vkshare_engines.so"
+    path = folder() / "VkLayer_vkshare_engines.so"
     library = ctypes.CDLL(str(path))
     if library.vks_layer_version() != _VERSION:
         raise UnsupportedError(
@@ -139,8 +140,7 @@ def _library() -> Any:
 @functools.cache
 def _address(function: str) -> int:
     """The address in libvkshare.so itself: an engine's thread calls it without the GIL, which `lib` would release."""
-    folder = _folder().parent / "lib"
-    (path,) = folder.glob("libvkshare.so.?")
+    (path,) = (folder().parent / "lib").glob("libvkshare.so.?")
     return ctypes.cast(getattr(ctypes.CDLL(str(path)), function), ctypes.c_void_p).value or 0
 
 

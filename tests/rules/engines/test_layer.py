@@ -105,6 +105,26 @@ def test_wrong_devices_and_surfaces_are_refused_by_name() -> None:
     run_with_layer(wrong_arguments)
 
 
+def one_offer() -> bool:
+    """Another image is made first, in the same thread."""
+    with pair(32, 16, "rgba8unorm") as (engine, near, _, far):
+        with layer.offered(near, near._open_image()) as was_taken:  # type: ignore[arg-type]
+            other = engine.raw.create_texture(size=(64, 16, 1), format="rgba8unorm", usage=7)  # copies, and sampling
+            made = engine.raw.create_texture(size=(32, 16, 1), format="rgba8unorm", usage=7)  # copies, and sampling
+            assert was_taken()
+        pixels = np.full((16, 64, 4), 9, np.uint8)
+        engine.write(other, pixels)
+        with near.access(0, 1, 60):
+            engine.write(made, pixels[:, :32] * 2)
+        with far.access(1, 0, 60):
+            return bool((far.read() == 18).all()) and bool((engine.read(other, pixels) == 9).all())
+
+
+@pytest.mark.rule("E11")
+def test_the_first_image_that_fits_is_the_surfaces() -> None:
+    assert run_with_layer(one_offer) is True
+
+
 # ---- the calls -------------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +299,7 @@ def test_an_engines_submission_comes_after_held_work_of_the_previous_owner() -> 
 
 @pytest.mark.rule("E10")
 def test_a_library_that_no_loader_knows_has_no_device() -> None:
-    folder = layer._folder()
+    folder = layer.folder()
     code = f"import ctypes; l = ctypes.CDLL('{folder}/VkLayer_vkshare_engines.so'); l.vks_layer_begin(); " + (
         "print(l.vks_layer_version(), l.vks_layer_thread_device(None) & 255, l.vks_layer_make_offer(None) & 255)"
     )
