@@ -91,6 +91,19 @@ def test_a_resize_is_followed(vks_device: vks.Device) -> None:
         assert frames
 
 
+def test_a_frame_that_is_out_while_the_target_is_resized_can_be_presented(vks_device: vks.Device) -> None:
+    with create(vks_device) as swapchain:
+        fd = swapchain.frame_fd()
+        for width in (70, 90, 50):
+            frames = take_all(swapchain)
+            swapchain.resize(width, 40)
+            await_readable(fd)  # the thread has looked
+            vks_device.submit(vks_device.record().clear(frames[0].view, (1, 0, 0, 1)))
+            swapchain.present(frames[0])
+            with swapchain.frame(timeout=30) as frame:
+                assert (frame.width, frame.height) == (width, 40)
+
+
 def test_a_close_makes_it_readable_and_the_fd_ends_with_the_object(vks_device: vks.Device) -> None:
     swapchain = create(vks_device)
     fd = swapchain.frame_fd()
