@@ -26,6 +26,7 @@ PACKAGES = (
     "interop.gl",
     "engines.moderngl",
     "engines.pyglet",
+    "engines.qt",
 )
 
 

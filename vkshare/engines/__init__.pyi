@@ -2,3 +2,4 @@
 # from it.
 from vkshare.engines import moderngl as moderngl
 from vkshare.engines import pyglet as pyglet
+from vkshare.engines import qt as qt
