@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
+from typing import NoReturn
 
 import pytest
 
@@ -16,8 +18,20 @@ def need_engine(module: str) -> None:
     """Skip the calling test where an engine is not installed; fail it in a run of _RUNS that is required."""
     if importlib.util.find_spec(module) is not None:
         return
-    reason = f"{module} is not installed (pip install 'vkshare[engines]')"
+    _skip(f"{module} is not installed (pip install 'vkshare[engines]')")
+
+
+def _skip(reason: str) -> NoReturn:
     run = os.environ.get("VKSHARE_TEST_DRIVER", "cpu")
     if run in _RUNS & required():
         pytest.fail(f"VKSHARE_TEST_REQUIRE names {run}, and {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def need_qt() -> None:
+    """Skip where Qt's platform xcb lacks a library of the system: Qt would abort the process."""
+    for name in ("libxcb-cursor.so.0", "libxcb-keysyms.so.1", "libxcb-icccm.so.4", "libxkbcommon-x11.so.0"):
+        try:
+            ctypes.CDLL(name)
+        except OSError as error:
+            _skip(f"Qt's windows need it: {error} (make system-deps)")

@@ -29,6 +29,7 @@ PACKAGES = (
     "engines.pyglet",
     "engines.wgpu",
     "engines.pygfx",
+    "engines.qt",
 )
 
 

@@ -3,5 +3,6 @@
 from vkshare.engines import moderngl as moderngl
 from vkshare.engines import pygfx as pygfx
 from vkshare.engines import pyglet as pyglet
+from vkshare.engines import qt as qt
 from vkshare.engines import wgpu as wgpu
 from vkshare.engines.layer import enable as enable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from support.engine_packages import need_engine
+from support.engine_packages import need_engine, need_qt
 from support.tree_paths import ROOT
 
 import vkshare as vks
@@ -79,11 +79,32 @@ def is_tkinters(picture: Picture) -> bool:
     return width == 420 and 240 < height < 360 and has_triangle(picture) and near(picture, 3, 3, (51, 26, 76))
 
 
+def is_qt_widgets(picture: Picture) -> bool:
+    text = picture[20:45, 15:125, :3].min(2) > 200
+    ground = near(picture, 5, 5, (30, 60, 90)) and near(picture, 315, 195, (30, 60, 90))
+    return picture.shape[:2] == (200, 320) and has_triangle(picture) and ground and text.sum() > 150
+
+
+def is_qt_quicks(picture: Picture) -> bool:
+    text = picture[12:42, 15:125, :3].min(2) > 200
+    above, below = near(picture, 300, 2, (0x20, 0x50, 0x80)), near(picture, 300, 198, (0x10, 0x20, 0x30))
+    bar = near(picture, 160, 172, (42, 118, 91), 8)
+    return picture.shape[:2] == (200, 320) and has_triangle(picture) and above and below and bar and text.sum() > 150
+
+
+def is_qt_swapchains(picture: Picture) -> bool:
+    height, width = picture.shape[:2]
+    return width > 380 and height > 240 and has_triangle(picture) and near(picture, 3, 3, (51, 26, 76))
+
+
 PAGES = {
     "moderngl": Page("moderngl", r"0 bytes copied\n", is_rings),
     "pyglet": Page("pyglet", r"0 bytes copied\n", is_pyglets),
     "matplotlib": Page("matplotlib", "", is_plots, needs_opengl=False),
     "tkinter": Page("tkinter", r"frames of \(420, \d+\) at the end\n", is_tkinters, needs_opengl=False),
+    "qt-widget": Page("PySide6", "", is_qt_widgets),
+    "qt-quick": Page("PySide6", r"0 bytes copied\n", is_qt_quicks),
+    "qt-swapchain": Page("PySide6", r"frames of .* at the end\n", is_qt_swapchains, needs_opengl=False),
 }
 
 
@@ -119,6 +140,8 @@ def test_a_page_runs_with_the_engine_and_writes_its_picture(
 ) -> None:
     expected = PAGES[page]
     need_engine(expected.engine)
+    if expected.engine == "PySide6":
+        need_qt()
     printed = run(page, tmp_path)
     picture = tmp_path / f"{page}.png"
     if expected.needs_opengl and not opens_in_opengl(device):

@@ -1,0 +1,78 @@
+"""One copy on the GPU between a surface and a framebuffer of an engine: glBlitFramebuffer (OpenGL 4.6, 18.3.1).
+
+A framebuffer's y = 0 is its bottom, and a surface's row 0 its top: each copy turns the picture over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from vkshare.errors import UnsupportedError
+from vkshare.interop.gl import GLSurface, GLView
+from vkshare.interop.gl import context as contexts
+
+_DRAW, _READ, _DRAW_BINDING, _READ_BINDING = 0x8CA9, 0x8CA8, 0x8CA6, 0x8CAA
+_COLOR_BUFFER_BIT, _NEAREST, _LINEAR = 0x4000, 0x2600, 0x2601
+# A program may have these enabled, and they change the pixels of a copy.
+_CHANGES = {"GL_SCISSOR_TEST": 0x0C11, "GL_FRAMEBUFFER_SRGB": 0x8DB9}
+_NO_COLOURS = ("r32uint",)
+
+
+def into_surface(view: GLView, framebuffer: int, width: int, height: int) -> None:
+    """Copy a framebuffer's picture of that size over the whole surface, scaled where the sizes differ."""
+    to_width, to_height = view.size
+    _blit(view, framebuffer, view.framebuffer, (0, 0, width, height), (0, to_height, to_width, 0))
+
+
+def from_surface(view: GLView, framebuffer: int, width: int, height: int) -> None:
+    """Copy the surface over a framebuffer of that size, scaled where the sizes differ."""
+    _blit(view, view.framebuffer, framebuffer, (0, 0, *view.size), (0, height, width, 0))
+
+
+def check_format(shared: GLSurface, what: str) -> None:
+    """Refuse a surface whose colours a copy would exchange or cannot convert.
+
+    Raises
+    ------
+    UnsupportedError
+        The text names the formats to use.
+    """
+    name = shared.surface.format
+    if shared.swaps_red_and_blue:
+        why = "OpenGL has no such format, so the copy would exchange red and blue"
+    elif name in _NO_COLOURS:
+        why = "OpenGL copies no colours into whole numbers"
+    else:
+        return
+    raise UnsupportedError(f"{what} a {name} surface", why, 'create the surface with format "rgba8unorm"')
+
+
+def _blit(
+    view: GLView, source: int, target: int, read: tuple[int, int, int, int], draw: tuple[int, int, int, int]
+) -> None:
+    check_format(view.gl_surface, "a copy between an engine's framebuffer and")
+    gl = contexts.GL(contexts.require())
+    is_scaled = abs(read[2] - read[0]) != abs(draw[2] - draw[0]) or abs(read[3] - read[1]) != abs(draw[3] - draw[1])
+    gl.forget_errors()
+    with _kept(gl):
+        gl.glBindFramebuffer(_READ, source)
+        gl.glBindFramebuffer(_DRAW, target)
+        gl.glBlitFramebuffer(*read, *draw, _COLOR_BUFFER_BIT, _LINEAR if is_scaled else _NEAREST)
+        gl.check(f"glBlitFramebuffer from framebuffer {source} to {target}")
+
+
+@contextlib.contextmanager
+def _kept(gl: contexts.GL) -> Iterator[None]:
+    """Keep the engine's bindings, and disable meanwhile what would change pixels."""
+    bound = gl.integer(_DRAW_BINDING), gl.integer(_READ_BINDING)
+    enabled = [cap for cap in _CHANGES.values() if gl.glIsEnabled(cap)]
+    for cap in enabled:
+        gl.glDisable(cap)
+    try:
+        yield
+    finally:
+        for cap in enabled:
+            gl.glEnable(cap)
+        gl.glBindFramebuffer(_DRAW, bound[0])
+        gl.glBindFramebuffer(_READ, bound[1])
