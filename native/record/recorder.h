@@ -35,8 +35,7 @@
     X(CmdDraw)                                                                                                         \
     X(CmdClearColorImage)                                                                                              \
     X(CmdClearAttachments)                                                                                             \
-    X(CmdCopyImage)                                                                                                    \
-    X(CmdBlitImage)
+    X(CmdCopyImage) X(CmdCopyBuffer) X(CmdCopyBufferToImage) X(CmdCopyImageToBuffer) X(CmdBlitImage)
 
 enum { VKS_RECORDED_GRAPHICS, VKS_RECORDED_TRANSFER, VKS_RECORDED_FAMILIES };
 
