@@ -50,6 +50,12 @@ def is_filling(buffer: Any, number: int) -> bool:
     return bool((buffer.read() == filling(buffer.nbytes, number)).all())
 
 
+def turn_bytes(buffer: Any, key: int) -> None:
+    """Owns it under the key, subtracts each byte from 255, and releases it with the next key."""
+    with buffer.access(key, key + 1, 10):
+        buffer.write(255 - buffer.read())
+
+
 def colour(number: int) -> tuple[float, float, float, float]:
     """Exact in 8 bits."""
     return (number & 255) / 255, (number >> 8 & 255) / 255, (number >> 16 & 255) / 255, 1.0
