@@ -145,6 +145,9 @@ class Buffer(KeyedMemory[BufferMemory, BufferView]):
         ...         handle.nbytes
         16
         """
+        return self._exported()
+
+    def _exported(self) -> BufferDescriptor:
         return BufferDescriptor._made(self._spec, *self._exported_parts(), name=self.device.name)
 
     def statistics(self) -> BufferStatistics:

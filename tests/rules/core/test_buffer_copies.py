@@ -141,8 +141,10 @@ def test_views_stand_for_their_surface_and_buffer(device: vks.Device) -> None:
 def test_commands_of_one_list_see_what_the_ones_before_wrote_and_a_list_runs_again(device: vks.Device) -> None:
     surface, copy = device.create_surface(8, 8), device.create_surface(8, 8)
     buffers = [device.create_buffer(256) for _ in range(2)]
-    for each in (surface, copy, *buffers):
+    for each in (surface, copy):
         each.acquire()
+    for buffer in buffers:
+        buffer.acquire()
     commands = device.record()
     for number in range(8):
         colour = access_patterns.colour(number)
