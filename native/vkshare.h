@@ -58,6 +58,7 @@ extern "C" {
 /* The format of a surface: memory order of the components, and Vulkan's format of that name. Others
  * store these numbers: never renumber. */
 typedef enum vks_format {
+    VKS_FORMAT_NONE = 0, /* no pixels: a buffer */
     VKS_FORMAT_R8_UNORM = 1,
     VKS_FORMAT_RG8_UNORM,
     VKS_FORMAT_RGBA8_UNORM,
@@ -377,7 +378,8 @@ vks_status vks_fence_external_lost(vks_fence *fence);
 /* ---- surfaces: one party's handle of a keyed mutex ------------------------------------------------------------- */
 
 typedef struct vks_surface_info {
-    uint32_t width, height, format; /* for vkshare ps only */
+    /* For vkshare ps only. A buffer has format VKS_FORMAT_NONE, and width + (height << 32) bytes. */
+    uint32_t width, height, format;
     /* CPU backend: the pixels in the process's memory. Vulkan: may be NULL. */
     void *pixels;
     size_t size, stride;

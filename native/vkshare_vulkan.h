@@ -139,6 +139,16 @@ typedef struct vks_vulkan_image {
  * of it are not used after that. VKS_UNSUPPORTED: the surface has none. */
 vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out);
 
+typedef struct vks_vulkan_buffer {
+    VkBuffer buffer;       /* of nbytes, rounded up to a multiple of 4 */
+    VkDeviceMemory memory; /* bound to the buffer from offset 0 on */
+    uint64_t nbytes;
+    VkBufferUsageFlags usage;
+} vks_vulkan_buffer;
+
+/* The same for a buffer of vks_buffer_create() or vks_buffer_open(). VKS_UNSUPPORTED: it has none. */
+vks_status vks_buffer_get_vulkan(vks_surface *buffer, vks_vulkan_buffer *out);
+
 /* ---- turns ----------------------------------------------------------------------------------------------------- */
 
 /* Records a barrier into an engine's command buffer: from the shared layout, GENERAL, to `layout`,
@@ -146,7 +156,8 @@ vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out);
  * records the way back, after such commands; host memory is made visible to the CPU. The queue
  * family needs no barrier of the engine's, because the library transfers the image in its own
  * batches, before and after the engine's. Neither calls the queue; the caller synchronizes the
- * command buffer, as with every vkCmd. VKS_UNSUPPORTED: the surface has no VkImage. */
+ * command buffer, as with every vkCmd. A buffer has no layout, so `layout` is not read for it.
+ * VKS_UNSUPPORTED: the surface has no VkImage and no VkBuffer. */
 vks_status vks_surface_cmd_acquire(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
                                    VkPipelineStageFlags2 stages, VkAccessFlags2 access);
 vks_status vks_surface_cmd_release(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,

@@ -206,6 +206,7 @@ def dlpack(
     address: int,
     device_type: int,
     device_id: int,
+    dimensions: int,  # 1 to 3; a shape of fewer than 3 ends with 1, and its strides with 0
     code: int,
     bits: int,
     shape: tuple[int, int, int],

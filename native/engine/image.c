@@ -74,6 +74,8 @@ static VkImageCreateFlags create_flags(const vks_surface_body *body)
 vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type,
                                    VkExternalMemoryFeatureFlags needed)
 {
+    if (vks_image_is_buffer(image))
+        return vks_buffer_check_support(image, handle_type, needed);
     const vks_engine *engine = image->engine;
     vks_surface_body *body = &image->body;
     VkPhysicalDeviceExternalImageFormatInfo external = {
@@ -112,7 +114,7 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
 /* Where the driver has a family that only copies, every device's images are shared with it, an
  * engine's too: both sides of a hand-over must make the same image. Returns the number of
  * families. */
-static uint32_t sharing_families(const vks_engine *engine, uint32_t families[3])
+uint32_t vks_image_sharing_families(const vks_engine *engine, uint32_t families[3])
 {
     const vks_physical *physical = &engine->physical;
     uint32_t n = 0, users[] = {physical->graphics_family, physical->transfer_family, engine->families[VKS_GRAPHICS]};
@@ -124,6 +126,14 @@ static uint32_t sharing_families(const vks_engine *engine, uint32_t families[3])
     return n;
 }
 
+void vks_image_set_requirements(vks_surface_image *image, const VkMemoryRequirements2 *needs,
+                                const VkMemoryDedicatedRequirements *dedicated)
+{
+    image->needs = needs->memoryRequirements;
+    image->body.memory_size = image->needs.size;
+    image->body.dedicated |= dedicated->requiresDedicatedAllocation || dedicated->prefersDedicatedAllocation;
+}
+
 static void read_requirements(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
@@ -133,11 +143,9 @@ static void read_requirements(vks_surface_image *image)
     VkMemoryDedicatedRequirements dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
     VkMemoryRequirements2 needs = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, .pNext = &dedicated};
     engine->GetImageMemoryRequirements2(engine->handle, &asked, &needs);
-    image->needs = needs.memoryRequirements;
-    body->memory_size = image->needs.size;
+    vks_image_set_requirements(image, &needs, &dedicated);
     /* NVIDIA compresses small images in allocations of other kinds, of which CUDA does not know. */
-    body->dedicated |= dedicated.requiresDedicatedAllocation || dedicated.prefersDedicatedAllocation ||
-                       body->tiling == VKS_LINEAR_IN_DEVICE_MEMORY;
+    body->dedicated |= body->tiling == VKS_LINEAR_IN_DEVICE_MEMORY;
     if (body->tiling == VKS_OPTIMAL)
         return;
     VkImageSubresource subresource = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
@@ -149,9 +157,11 @@ static void read_requirements(vks_surface_image *image)
 
 vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type)
 {
+    if (vks_image_is_buffer(image))
+        return vks_buffer_create_handle(image, handle_type);
     vks_engine *engine = image->engine;
     const vks_surface_body *body = &image->body;
-    uint32_t families[3], n_families = sharing_families(engine, families);
+    uint32_t families[3], n_families = vks_image_sharing_families(engine, families);
     VkExternalMemoryImageCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO,
                                                 .handleTypes = handle_type};
     VkImageCreateInfo info = {.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
@@ -178,6 +188,12 @@ vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHan
 
 /* ---- its memory ---- */
 
+/* A buffer on a GPU is for shaders and CUDA. */
+static bool is_for_host(const vks_surface_image *image)
+{
+    return vks_image_is_buffer(image) ? image->engine->physical.adapter.is_software : image->body.tiling == VKS_LINEAR;
+}
+
 /* An import must choose as the export did (VUID-VkMemoryAllocateInfo-memoryTypeIndex-01742). */
 static uint32_t memory_type(const vks_surface_image *image)
 {
@@ -186,23 +202,24 @@ static uint32_t memory_type(const vks_surface_image *image)
                                        for_host[] = {coherent | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, coherent, 0},
                                        for_device[] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
     return vks_physical_memory_type(&image->engine->physical, image->needs.memoryTypeBits,
-                                    image->body.tiling == VKS_LINEAR ? for_host : for_device);
+                                    is_for_host(image) ? for_host : for_device);
 }
 
 static vks_status allocate(vks_surface_image *image, const void *extra)
 {
     vks_engine *engine = image->engine;
     uint32_t type = memory_type(image);
-    VkMemoryDedicatedAllocateInfo dedicated = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, .pNext = extra, .image = image->handle};
+    VkMemoryDedicatedAllocateInfo dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                               .pNext = extra,
+                                               .image = image->handle,
+                                               .buffer = image->buffer};
     VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                  .pNext = image->body.dedicated ? &dedicated : extra,
                                  .allocationSize = image->body.memory_size,
                                  .memoryTypeIndex = type};
     vks_status status =
         vks_vulkan_result(engine->AllocateMemory(engine->handle, &info, NULL, &image->memory), "vkAllocateMemory");
-    image->is_mappable =
-        !status && image->body.tiling == VKS_LINEAR && vks_physical_is_mappable(&engine->physical, type);
+    image->is_mappable = !status && is_for_host(image) && vks_physical_is_mappable(&engine->physical, type);
     return status;
 }
 
@@ -339,8 +356,11 @@ vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *bod
 vks_status vks_image_bind(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
-    vks_status status = vks_vulkan_result(engine->BindImageMemory(engine->handle, image->handle, image->memory, 0),
-                                          "vkBindImageMemory");
+    bool is_buffer = vks_image_is_buffer(image);
+    vks_status status =
+        vks_vulkan_result(is_buffer ? engine->BindBufferMemory(engine->handle, image->buffer, image->memory, 0)
+                                    : engine->BindImageMemory(engine->handle, image->handle, image->memory, 0),
+                          is_buffer ? "vkBindBufferMemory" : "vkBindImageMemory");
     if (!status && image->is_mappable && !image->mapped)
         status = map(image);
     if (!status && image->is_mappable)
@@ -422,8 +442,10 @@ void vks_image_destroy_objects(vks_surface_image *image)
             if (image->commands[family][i])
                 engine->FreeCommandBuffers(engine->handle, engine->pools[family], 1, &image->commands[family][i]);
     engine->DestroyImage(engine->handle, image->handle, NULL);
+    engine->DestroyBuffer(engine->handle, image->buffer, NULL);
     engine->FreeMemory(engine->handle, image->memory, NULL);
     image->handle = VK_NULL_HANDLE;
+    image->buffer = VK_NULL_HANDLE;
     image->pixels = image->mapped = NULL;
     *(image->previous ? &image->previous->next : &engine->images) = image->next;
     if (image->next)

@@ -69,6 +69,8 @@ bool vks_clip_area(const struct vks_image *image, int32_t x, int32_t y, int32_t 
 
 static uintptr_t end_of(const struct vks_image *image)
 {
+    if (image->format == VKS_FORMAT_NONE)
+        return (uintptr_t)image->pixels + image->size;
     size_t row = image->width * vks_format_bytes(image->format);
     return (uintptr_t)image->pixels + image->stride * (image->height - 1) + row;
 }

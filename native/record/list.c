@@ -179,6 +179,12 @@ static vks_status append(vks_recording *recording, vks_command command, vks_oper
     return VKS_OK;
 }
 
+vks_status vks_recording_append_command(vks_recording *recording, const vks_command *command, vks_operand source,
+                                        vks_operand target)
+{
+    return append(recording, *command, target, source, nothing);
+}
+
 static vks_status check_pair(const char *name, vks_operand source, vks_operand target)
 {
     return source.surface == target.surface

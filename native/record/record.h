@@ -22,8 +22,9 @@
 
 /* ---- drawables ------------------------------------------------------------------------------------------------- */
 
-/* vks_drawable_info.usage: the uses that the image was created for. */
-enum { VKS_USE_RENDER = 1, VKS_USE_SAMPLE = 2, VKS_USE_COPY = 4, VKS_USE_STORAGE = 8 };
+/* vks_drawable_info.usage: the uses that the image was created for. A buffer for copies has
+ * VKS_USE_BYTES alone, so that commands of images refuse it. */
+enum { VKS_USE_RENDER = 1, VKS_USE_SAMPLE = 2, VKS_USE_COPY = 4, VKS_USE_STORAGE = 8, VKS_USE_BYTES = 16 };
 
 /* vks_drawable_info.features: the driver's abilities for the image's format and tiling. */
 typedef enum vks_feature {
@@ -37,16 +38,17 @@ typedef enum vks_feature {
 typedef struct vks_drawable vks_drawable;
 typedef struct vks_drawable_info {
     uint32_t width, height; /* pixels */
-    uint32_t format;        /* vks_format */
+    uint32_t format;        /* vks_format; VKS_FORMAT_NONE: a buffer */
     uint32_t usage, features;
     bool is_mappable;    /* the host may read the memory after the list */
     bool is_presentable; /* of a swapchain: in layout PRESENT_SRC_KHR between two lists, else in GENERAL */
     /* VkImage; VkImageViews of it, 0 for none: one that encodes and decodes -srgb, and one of the
      * codes as they are stored. All 0 on the CPU backend. */
     uint64_t image, view, raw_view;
+    uint64_t size, buffer; /* of a buffer: its bytes, and its VkBuffer */
 } vks_drawable_info;
 
-/* VKS_BAD_VALUE: no such format. */
+/* VKS_BAD_VALUE: no such format, or a buffer of no bytes. */
 vks_status vks_drawable_create(const vks_drawable_info *info, vks_drawable **out);
 void vks_drawable_ref(vks_drawable *drawable);
 void vks_drawable_unref(vks_drawable *drawable);
@@ -80,6 +82,14 @@ typedef struct vks_rect {
     int32_t x, y, width, height; /* pixels, row 0 on top */
 } vks_rect;
 
+/* A copy from or to a buffer. */
+typedef struct vks_bytes_copy {
+    vks_rect rect;                         /* of the image */
+    uint64_t source_offset, target_offset; /* in buffers, bytes; 0 in an image */
+    uint64_t size;                         /* between buffers, bytes; 0 with an image */
+    uint64_t stride;                       /* from row to row in the buffer, bytes */
+} vks_bytes_copy;
+
 vks_recording *vks_recording_create(void); /* NULL: no memory */
 void vks_recording_destroy(vks_recording *recording);
 void vks_recording_empty(vks_recording *recording); /* drops all commands and references */
@@ -97,6 +107,11 @@ vks_status vks_recording_clear(vks_recording *recording, vks_operand target, con
 vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const double colour[4]);
 vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
                               int32_t x, int32_t y);
+/* Copies between a buffer and an image, or two buffers. `stride` 0: the rows are tight. VKS_BAD_VALUE:
+ * no buffer is there; an offset or a stride is no multiple of the image's pixel; or the bytes are not
+ * inside the buffer, and the text names both sizes. */
+vks_status vks_recording_copy_bytes(vks_recording *recording, vks_operand source, vks_operand target,
+                                    const vks_bytes_copy *copy);
 /* A negative width or height mirrors: (x, y) is then the right or bottom edge. */
 vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
                               vks_rect to, bool linear);

@@ -39,8 +39,7 @@
     X(CmdSetDepthWriteEnable)                                                                                          \
     X(CmdSetDepthCompareOp)                                                                                            \
     X(CmdClearAttachments)                                                                                             \
-    X(CmdCopyImage)                                                                                                    \
-    X(CmdBlitImage)
+    X(CmdCopyImage) X(CmdCopyBuffer) X(CmdCopyBufferToImage) X(CmdCopyImageToBuffer) X(CmdBlitImage)
 
 enum { VKS_RECORDED_GRAPHICS, VKS_RECORDED_TRANSFER, VKS_RECORDED_FAMILIES };
 

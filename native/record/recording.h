@@ -13,6 +13,7 @@ typedef enum vks_command_kind {
     VKS_COMMAND_CLEAR,
     VKS_COMMAND_FILL,
     VKS_COMMAND_COPY,
+    VKS_COMMAND_COPY_BYTES,
     VKS_COMMAND_BLIT,
     VKS_COMMAND_COMPOSITE,
     VKS_COMMAND_DRAW
@@ -33,6 +34,7 @@ typedef struct vks_command {
             vks_rect from;
             int32_t x, y;
         } copy;
+        vks_bytes_copy bytes;
         struct {
             struct vks_blit_rect from, to;
         } blit;
@@ -74,9 +76,17 @@ struct vks_drawable {
     uint64_t sets[VKS_SETS]; /* guarded by the recorder's lock */
 };
 
+/* list.c: appends a command that was checked, and its uses. */
+vks_status vks_recording_append_command(vks_recording *recording, const vks_command *command, vks_operand source,
+                                        vks_operand target);
+
 /* recorder.c: takes the sets of a drawable back. */
 void vks_recorder_take_sets(vks_drawable *drawable);
 
+static inline bool vks_drawable_is_buffer(const vks_drawable *drawable)
+{
+    return drawable->info.format == VKS_FORMAT_NONE;
+}
 static inline bool vks_format_is_srgb(uint32_t format) { return format == VKS_FORMAT_RGBA8_UNORM_SRGB; }
 
 #endif

@@ -165,6 +165,14 @@ vks_status vks_vulkan_each_set(vks_recorder *r, const vks_recording *recording,
     return status;
 }
 
+/* Queues that only copy take offsets in buffers that are multiples of 4 alone, where an image is the
+ * other side (VUID-vkCmdCopyBufferToImage-commandBuffer-07737). */
+static bool is_copy(const vks_command *c)
+{
+    return c->kind == VKS_COMMAND_COPY || (c->kind == VKS_COMMAND_COPY_BYTES &&
+                                           (c->bytes.size || !((c->bytes.source_offset | c->bytes.target_offset) % 4)));
+}
+
 /* Queues that only copy take no depth (VUID-vkCmdCopyImage-commandBuffer-10217). */
 bool vks_vulkan_only_copies(const vks_recording *recording)
 {
@@ -172,7 +180,7 @@ bool vks_vulkan_only_copies(const vks_recording *recording)
         if (recording->drawables[i]->info.is_presentable || vks_format_is_depth(recording->drawables[i]->info.format))
             return false;
     for (size_t i = 0; i < recording->length; i++)
-        if (recording->commands[i].kind != VKS_COMMAND_COPY)
+        if (!is_copy(&recording->commands[i]))
             return false;
     return true;
 }
@@ -370,7 +378,7 @@ static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t tar
     if (i >= recording->length || recording->commands[i].target != target)
         return false;
     vks_command_kind kind = recording->commands[i].kind;
-    return kind != VKS_COMMAND_CLEAR && kind != VKS_COMMAND_COPY;
+    return kind != VKS_COMMAND_CLEAR && kind != VKS_COMMAND_COPY && kind != VKS_COMMAND_COPY_BYTES;
 }
 
 /* As the start of the draws that follow; where none do, alone, which is cheaper than a rendering
@@ -413,6 +421,40 @@ static void write_copy(writer *w, const vks_command *c, vks_rect from, int32_t x
     order(w);
     w->r->CmdCopyImage(w->commands, handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
                        handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region);
+}
+
+static VkBuffer buffer_of(const vks_recording *recording, uint32_t use)
+{
+    return (VkBuffer)(uintptr_t)image_of(recording, use)->buffer;
+}
+
+static void write_copy_bytes(writer *w, const vks_command *c)
+{
+    const vks_bytes_copy *copy = &c->bytes;
+    const vks_rect *rect = &copy->rect;
+    bool reads = vks_drawable_is_buffer(w->recording->drawables[c->source]);
+    bool writes = vks_drawable_is_buffer(w->recording->drawables[c->target]);
+    end_rendering(w);
+    order(w);
+    if (reads && writes) {
+        VkBufferCopy bytes = {copy->source_offset, copy->target_offset, copy->size};
+        w->r->CmdCopyBuffer(w->commands, buffer_of(w->recording, c->source), buffer_of(w->recording, c->target), 1,
+                            &bytes);
+        return;
+    }
+    const vks_drawable_info *picture = image_of(w->recording, reads ? c->target : c->source);
+    size_t pixel = vks_format_bytes(picture->format);
+    VkBufferImageCopy rows = {.bufferOffset = reads ? copy->source_offset : copy->target_offset,
+                              .bufferRowLength = (uint32_t)(copy->stride / pixel),
+                              .imageSubresource = layer_of(picture->format),
+                              .imageOffset = {rect->x, rect->y, 0},
+                              .imageExtent = {(uint32_t)rect->width, (uint32_t)rect->height, 1}};
+    if (reads)
+        w->r->CmdCopyBufferToImage(w->commands, buffer_of(w->recording, c->source), handle_of(w->recording, c->target),
+                                   VK_IMAGE_LAYOUT_GENERAL, 1, &rows);
+    else
+        w->r->CmdCopyImageToBuffer(w->commands, handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
+                                   buffer_of(w->recording, c->target), 1, &rows);
 }
 
 static void write_blit_by_driver(writer *w, const vks_command *c)
@@ -521,6 +563,9 @@ static void write_command(writer *w, size_t i)
         break;
     case VKS_COMMAND_COPY:
         write_copy(w, c, c->copy.from, c->copy.x, c->copy.y);
+        break;
+    case VKS_COMMAND_COPY_BYTES:
+        write_copy_bytes(w, c);
         break;
     case VKS_COMMAND_BLIT:
         write_blit(w, c);

@@ -63,6 +63,7 @@ const vks_device_info *draw_vks_device_info(void);
 const vks_surface_info *draw_vks_surface_info(void);
 const vks_queue_info *draw_vks_queue_info(void);
 const vks_image_info *draw_vks_image_info(void);
+const vks_buffer_info *draw_vks_buffer_info(void);
 const vks_open_info *draw_vks_open_info(void);
 const vks_adopt_info *draw_vks_adopt_info(void);
 const vks_window_info *draw_vks_window_info(void);

@@ -194,6 +194,26 @@ LOGS(bind_vertices, "vertices", uint32_t f, uint32_t n, const VkBuffer *b, const
 LOGS(push, "push", VkPipelineLayout l, VkShaderStageFlags s, uint32_t o, uint32_t n, const void *v)
 LOGS(clear_rects, "fill", uint32_t n, const VkClearAttachment *a, uint32_t m, const VkClearRect *r)
 LOGS(copy_image, "copy", VkImage s, VkImageLayout sl, VkImage t, VkImageLayout tl, uint32_t n, const VkImageCopy *r)
+LOGS(copy_buffer, "copy-bytes", VkBuffer s, VkBuffer t, uint32_t n, const VkBufferCopy *r)
+
+static VkBufferImageCopy last_rows; /* of the last copy between a buffer and an image */
+
+static void VKAPI_CALL buffer_to_image(VkCommandBuffer c, VkBuffer s, VkImage t, VkImageLayout l, uint32_t n,
+                                       const VkBufferImageCopy *r)
+{
+    (void)c, (void)s, (void)t, (void)l, (void)n;
+    last_rows = *r;
+    note("to-image");
+}
+
+static void VKAPI_CALL image_to_buffer(VkCommandBuffer c, VkImage s, VkImageLayout l, VkBuffer t, uint32_t n,
+                                       const VkBufferImageCopy *r)
+{
+    (void)c, (void)s, (void)l, (void)t, (void)n;
+    last_rows = *r;
+    note("to-buffer");
+}
+
 LOGS(blit_image, "blit", VkImage s, VkImageLayout sl, VkImage t, VkImageLayout tl, uint32_t n, const VkImageBlit *r,
      VkFilter f)
 
@@ -252,6 +272,9 @@ static PFN_vkVoidFunction VKAPI_CALL get_proc_addr(VkDevice device, const char *
         {"vkCmdSetDepthWriteEnable", write_depth},
         {"vkCmdSetDepthCompareOp", compare_depth},
         {"vkCmdCopyImage", copy_image},
+        {"vkCmdCopyBuffer", copy_buffer},
+        {"vkCmdCopyBufferToImage", buffer_to_image},
+        {"vkCmdCopyImageToBuffer", image_to_buffer},
         {"vkCmdBlitImage", blit_image},
     };
     (void)device;
@@ -281,6 +304,15 @@ static vks_operand operand(vks_drawable_info info)
     info.view = ++driver.made;
     info.raw_view = ++driver.made;
     info.features |= EVERY_FEATURE;
+    CHECK(made.surface && vks_drawable_create(&info, &made.drawable) == VKS_OK, "%s", vks_last_error()->text);
+    return made;
+}
+
+/* A buffer of the size. */
+static vks_operand bytes(uint64_t size)
+{
+    vks_operand made = {stub_surface(device, NULL), NULL};
+    vks_drawable_info info = {.usage = VKS_USE_BYTES, .size = size, .buffer = ++driver.made};
     CHECK(made.surface && vks_drawable_create(&info, &made.drawable) == VKS_OK, "%s", vks_last_error()->text);
     return made;
 }
@@ -415,6 +447,88 @@ static void only_copies_go_to_a_transfer_queue(void)
     drop(one);
     drop(two);
     drop_recorder(recorder);
+}
+
+static void copies_of_buffers_are_checked_and_come_after_barriers(void) /* rules: E5 */
+{
+    vks_recorder *recorder = recorder_with(true, 1);
+    vks_recording *list = vks_recording_create();
+    vks_operand picture = image(), one = bytes(1024 + 8), two = bytes(2000);
+    vks_bytes_copy rows = {.rect = {4, 2, 8, 4}, .source_offset = 8, .stride = 40};
+    CHECK(vks_recording_copy_bytes(list, one, picture, &rows) == VKS_OK, "%s", vks_last_error()->text);
+    vks_recorded *recorded = record(recorder, list);
+    CHECK(!strcmp(look(), "begin barrier to-image end begin barrier to-image end"), "once for each queue");
+    CHECK(last_rows.bufferOffset == 8 && last_rows.bufferRowLength == 10 && last_rows.imageOffset.x == 4 &&
+              last_rows.imageOffset.y == 2 && last_rows.imageExtent.width == 8 && last_rows.imageExtent.height == 4,
+          "the rows of 40 bytes, from byte 8 on");
+    vks_recorded_retire(recorded);
+    vks_bytes_copy back = {.rect = {0, 0, 16, 16}, .target_offset = 8}, plain = {.size = 5, .target_offset = 3};
+    vks_recording_copy_bytes(list, picture, one, &back);
+    vks_recording_copy_bytes(list, one, two, &plain);
+    recorded = record(recorder, list);
+    CHECK(vks_recorded_transfer(recorded), "only copies");
+    CHECK(strstr(look(), "barrier to-image barrier to-buffer barrier copy-bytes end"), "in order");
+    CHECK(last_rows.bufferRowLength == 16, "tight rows");
+    vks_recorded_retire(recorded);
+    vks_recording_destroy(list);
+
+    list = vks_recording_create();
+    vks_operand small = operand((vks_drawable_info){.format = VKS_FORMAT_R8_UNORM});
+    vks_bytes_copy odd = {.rect = {0, 0, 2, 2}, .source_offset = 3};
+    CHECK(vks_recording_copy_bytes(list, one, small, &odd) == VKS_OK, "%s", vks_last_error()->text);
+    recorded = record(recorder, list);
+    CHECK(!vks_recorded_transfer(recorded), "a transfer queue takes multiples of 4 alone");
+    vks_recorded_retire(recorded);
+    vks_recording_destroy(list);
+    drop(picture);
+    drop(small);
+    drop(one);
+    drop(two);
+    drop_recorder(recorder);
+}
+
+static void copies_outside_a_buffer_are_refused_with_both_sizes(void) /* rules: E5 */
+{
+    vks_recording *list = vks_recording_create();
+    vks_operand picture = image(), other = image(), one = bytes(1024), two = bytes(100);
+    const uint64_t huge = UINT64_MAX / 4 * 4;
+    const struct {
+        vks_operand source, target;
+        vks_bytes_copy copy;
+        const char *text;
+    } wrong[] = {
+        {one, two, {.size = 101}, "target is a buffer of 100 bytes; 101 bytes from offset 0"},
+        {one, two, {.size = 1, .source_offset = 1024}, "source is a buffer of 1024 bytes; 1 bytes from offset 1024"},
+        {one, two, {.size = UINT64_MAX, .source_offset = 8}, "do not fit"},
+        {one, picture, {.rect = {0, 0, 16, 16}, .source_offset = 4}, "1024 bytes; 1024 bytes from offset 4"},
+        {picture, two, {.rect = {0, 0, 5, 6}}, "target is a buffer of 100 bytes; 120 bytes from offset 0"},
+        {picture, one, {.rect = {0, 0, 16, 2}, .stride = huge}, "pixels"},
+        {picture, one, {.rect = {0, 0, 16, 2}, .stride = 60}, "stride is 60; a row of 16 pixels has 64 bytes"},
+        {picture, one, {.rect = {0, 0, 16, 2}, .stride = 66}, "multiples of 4"},
+        {picture, one, {.rect = {0, 0, 1, 1}, .target_offset = 2}, "target_offset is 2; allowed are multiples of 4"},
+        {picture, one, {.rect = {0, 0, 1, 1}, .source_offset = 4}, "source_offset is 4, and source is a surface"},
+        {picture, one, {.rect = {9, 0, 8, 1}}, "source_rect is (9, 0, 8, 1), which is not inside the surface of 16x16"},
+        {one, picture, {.rect = {0, -1, 8, 1}}, "target_rect is (0, -1, 8, 1)"},
+        {one, picture, {.rect = {0, 0, 8, -1}}, "target_rect is (0, 0, 8, -1)"},
+        {picture, other, {.rect = {0, 0, 8, 1}}, "neither source nor target is a buffer"},
+        {one, one, {.size = 8}, "the same buffer"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        vks_status status = vks_recording_copy_bytes(list, wrong[i].source, wrong[i].target, &wrong[i].copy);
+        CHECK(status == VKS_BAD_VALUE && strstr(vks_last_error()->text, wrong[i].text), "case %zu: %d, %s", i, status,
+              vks_last_error()->text);
+    }
+    CHECK(vks_recording_copy_bytes(list, one, picture, &(vks_bytes_copy){.rect = {3, 3, 0, 9}}) == VKS_OK &&
+              vks_recording_copy_bytes(list, one, two, &(vks_bytes_copy){.size = 0}) == VKS_OK,
+          "nothing to copy");
+    CHECK(vks_recording_length(list) == 0, "nothing was recorded");
+    vks_drawable *drawable = NULL;
+    CHECK(vks_drawable_create(&(vks_drawable_info){.usage = VKS_USE_BYTES}, &drawable) == VKS_BAD_VALUE, "no bytes");
+    vks_recording_destroy(list);
+    drop(picture);
+    drop(other);
+    drop(one);
+    drop(two);
 }
 
 /* The colour that a driver is given is the very one that a code of the format stands for. */
@@ -942,6 +1056,8 @@ int main(void)
     RUN(what_reads_a_target_comes_after_a_barrier);
     RUN(a_swapchains_image_leaves_its_layout_and_returns_to_it);
     RUN(only_copies_go_to_a_transfer_queue);
+    RUN(copies_of_buffers_are_checked_and_come_after_barriers);
+    RUN(copies_outside_a_buffer_are_refused_with_both_sizes);
     RUN(a_clear_has_the_colour_that_the_format_can_hold);
     RUN(a_clear_of_integers_is_rounded_and_clamped_and_no_bit_is_lost);
     RUN(integers_are_cleared_filled_and_copied_alone);

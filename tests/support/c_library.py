@@ -46,6 +46,12 @@ int vks_surface_export_descriptor(vks_surface *, vks_surface_descriptor *);
 int vks_surface_descriptor_send(int, uint64_t, const vks_surface_descriptor *);
 int vks_surface_descriptor_recv(int, uint64_t, vks_surface_descriptor *);
 void vks_surface_descriptor_close(vks_surface_descriptor *);
+typedef struct { uint64_t nbytes; uint32_t usage; } vks_buffer_info;
+int vks_buffer_create(vks_device *, const vks_buffer_info *, vks_surface **);
+int vks_buffer_open(vks_device *, const vks_surface_descriptor *, vks_surface **);
+int vks_buffer_descriptor_recv(int, uint64_t, vks_surface_descriptor *);
+typedef struct { uint64_t buffer; uint64_t memory; uint64_t nbytes; uint32_t usage; } vks_vulkan_buffer;
+int vks_buffer_get_vulkan(vks_surface *, vks_vulkan_buffer *);
 typedef struct vks_queue vks_queue;
 typedef struct { uint32_t width, height, format, count, metadata_size; uint64_t network;
     bool single_threaded, early, full; } vks_queue_info;
@@ -163,3 +169,11 @@ def view(library: Library, surface: Any, height: int, width: int) -> np.ndarray:
     assert library.surface_pixels(surface, pixels, stride) == "OK", library.error
     rows = np.frombuffer(library.ffi.buffer(pixels[0], stride[0] * height), np.uint8).reshape(height, stride[0])
     return rows[:, : 4 * width].reshape(height, width, 4)
+
+
+def buffer_view(library: Library, buffer: Any, nbytes: int) -> np.ndarray:
+    """The bytes that C sees; the buffer is owned."""
+    pixels, stride = library.ffi.new("void **"), library.ffi.new("size_t *")
+    assert library.surface_cpu_access(buffer, library.deadline()) == "OK", library.error
+    assert library.surface_pixels(buffer, pixels, stride) == "OK", library.error
+    return np.frombuffer(library.ffi.buffer(pixels[0], nbytes), np.uint8)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _native
+from vkshare.core import byte_copies
+from vkshare.core.buffer import Buffer
 from vkshare.core.surface import Surface
-from vkshare.core.view import View
+from vkshare.core.view import BufferView, View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
 from vkshare.util import arguments
 from vkshare.util.closing import Scoped
@@ -19,20 +21,23 @@ if TYPE_CHECKING:
 
 __all__ = ["CommandList", "Submission"]
 
+_BYTES = (Buffer, BufferView)
+
 Submission = _native.Submission
 
 
 class CommandList(_native.Recording, Scoped):
     """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
-    Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green,
-    blue, alpha) floats: linear for -srgb targets, which encode them. Surfaces of integers (r32uint)
-    are cleared, filled and copied; blit(), composite() and draw_triangles() raise UnsupportedError
-    for them, because integers are not scaled, converted, sampled or blended. Surfaces of depth (d16unorm, d32float)
-    are cleared, copied, and the `depth` of draw_triangles(). Rectangles are (x, y, width,
-    height) in pixels, row 0 on top. Each method checks its arguments and returns the list itself.
-    Owning the surfaces is checked when it is submitted. May be submitted many times, and from any
-    thread, also while it is recorded; record from one thread at a time.
+    Targets and sources are Surfaces or Views, and for copy() Buffers; source comes before target.
+    Colours are (red, green, blue, alpha) floats: linear for -srgb targets, which encode them.
+    Surfaces of integers (r32uint) are cleared, filled and copied; blit(), composite() and
+    draw_triangles() raise UnsupportedError for them, because integers are not scaled, converted,
+    sampled or blended. Surfaces of depth (d16unorm, d32float) are cleared, copied, and the `depth`
+    of draw_triangles(). Rectangles are (x, y, width, height) in pixels, row 0 on top. Each method
+    checks its arguments and returns the list itself. Owning the surfaces is checked when it is
+    submitted. May be submitted many times, and from any thread, also while it is recorded; record
+    from one thread at a time.
 
     All methods raise
         ValueError, TypeError naming the argument (numbers must be finite); DeviceMismatchError for a surface of
@@ -83,27 +88,63 @@ class CommandList(_native.Recording, Scoped):
 
     def copy(
         self,
-        source: Surface | View,
-        target: Surface | View,
+        source: Surface | View | Buffer | BufferView,
+        target: Surface | View | Buffer | BufferView,
         source_rect: Sequence[int] | None = None,
         at: Sequence[int] = (0, 0),
+        *,
+        target_rect: Sequence[int] | None = None,
+        source_offset: int = 0,
+        target_offset: int = 0,
+        nbytes: int | None = None,
+        stride: int | None = None,
     ) -> Self:
-        """Copies pixels between surfaces of one format, bit for bit.
+        """Copies pixels between surfaces of one format, or bytes from and to a buffer, bit for bit.
 
         Parameters
         ----------
         source, target
-            The surfaces or views to read and to write.
+            The surfaces, buffers or views to read and to write.
         source_rect
-            (x, y, width, height) in pixels, inside the source; None: all of it.
+            (x, y, width, height) in pixels, inside a source that is a surface; None: all of it.
         at
-            (x, y) in the target of the region's top left; the region must be inside the target.
+            Between surfaces: (x, y) in the target of the region's top left; the region must be inside the target.
+        target_rect
+            (x, y, width, height) in pixels, inside a target that is a surface, where the source is a buffer; None: all
+            of it.
+        source_offset, target_offset
+            Where the bytes begin in a buffer. With a surface: a multiple of its pixels' bytes; of 4 if it has depth,
+            whose values in the buffer are from 0 to 1.
+        nbytes
+            Between buffers; None: the rest of the source.
+        stride
+            Bytes from row to row in a buffer whose other side is a surface, a multiple of the pixels' bytes; None: the
+            rows are tight.
 
         Returns
         -------
         CommandList
             This list, for further commands.
+
+        Raises
+        ------
+        ValueError
+            Bytes or pixels are outside a buffer or a surface; the text has both sizes. Or an argument is of no use for
+            such a pair.
+
+        Examples
+        --------
+        >>> with device.create_buffer(48 * 64 * 4) as buffer, buffer.access(), surface.access() as view:
+        ...     submission = device.submit(device.record().copy(view, buffer))
         """
+        if isinstance(source, _BYTES) or isinstance(target, _BYTES):
+            rect = byte_copies.rect_of(source, target, source_rect, target_rect, at)
+            return byte_copies.append(self, source, target, rect, source_offset, target_offset, nbytes, stride)
+        if target_rect is not None or source_offset or target_offset or nbytes is not None or stride is not None:
+            raise ValueError(
+                "target_rect, source_offset, target_offset, nbytes and stride are for copies from or to a buffer; "
+                "between surfaces use source_rect and at"
+            )
         return self._copy(source, target, source_rect, at)
 
     def blit(
@@ -249,7 +290,8 @@ class CommandList(_native.Recording, Scoped):
     def _refuse_operand(self, name: str, value: Any, usage: str) -> NoReturn:
         """Called from C for an argument that cannot be used: raises the reason."""
         if not isinstance(value, Surface):
-            raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}")
+            hint = "; copy() alone takes buffers" if isinstance(value, Buffer) else ""
+            raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}{hint}")
         if value.device is not self.device:
             raise DeviceMismatchError(
                 f"{name} belongs to {value.device!r}, the commands to {self.device!r}: open it here with "

@@ -13,7 +13,7 @@ from vkshare.backends.base import Backend
 from vkshare.core import adapter as _adapter
 from vkshare.core.deletion_queue import DeletionQueue
 from vkshare.core.device_core import DeviceCore
-from vkshare.core.surface import Surface
+from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.errors import InvalidCallError
 from vkshare.util.closing import Scoped, destructor, on_error, warn_and_close
 
@@ -41,9 +41,9 @@ class DeviceLifetime(DeviceCore, Scoped):
         self._closing = threading.RLock()  # held by the thread in _tear_down()
         self._is_torn_down = False
         self._engine: Any = None  # the engine's own device object, below an adopted VkDevice (vkshare.engines)
-        self._last: list[Surface] = []
+        self._last: list[KeyedMemory[Any, Any]] = []
         self._deletion_queue = DeletionQueue()
-        self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
+        self._surfaces: weakref.WeakSet[KeyedMemory[Any, Any]] = weakref.WeakSet()  # surfaces and buffers
         self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
         self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from support.access_patterns import threads
-from support.c_library import COPY, LINEAR, LINEAR_IN_DEVICE_MEMORY, OPTIMAL, RENDER, Library, image_info, view
+from support.c_library import (
+    COPY,
+    LINEAR,
+    LINEAR_IN_DEVICE_MEMORY,
+    OPTIMAL,
+    RENDER,
+    Library,
+    buffer_view,
+    image_info,
+    view,
+)
 from support.fd_counts import no_fd_left, open_fds
 
 import vkshare as vks
@@ -175,6 +185,50 @@ def test_a_surface_of_depth_that_python_makes_is_opened_in_c(
         assert (surface.read() == 16384).all()
     library.surface_close(opened)
     library.surface_unref(opened)
+
+
+@pytest.mark.rule("C4", "E5")
+@pytest.mark.parametrize("nbytes", [1, 4096, 100_001])
+def test_buffers_go_from_c_to_python_and_back(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket], nbytes: int
+) -> None:
+    info = library.ffi.new("vks_buffer_info *", {"nbytes": nbytes})
+    made = library.make("buffer_create", "vks_surface *", here, info)
+    descriptor = library.make("surface_export_descriptor", "vks_surface_descriptor", made)
+    assert library.surface_descriptor_send(pair[0].fileno(), library.deadline(), descriptor) == "OK", library.error
+    library.surface_descriptor_close(descriptor)
+    with vks.BufferDescriptor.recv(pair[1], 10) as received, device.open_buffer(received) as buffer:
+        assert buffer.nbytes == nbytes
+        assert buffer.usage == {"copy", "storage"}
+        with buffer.access(0, 1):
+            assert not buffer.read().any()
+            buffer.write(np.full(nbytes, 3, np.uint8))
+        with buffer.export() as again:
+            again.send(pair[0])
+        assert library.buffer_descriptor_recv(pair[1].fileno(), library.deadline(), descriptor) == "OK", library.error
+        opened = library.make("buffer_open", "vks_surface *", here, descriptor)
+        library.surface_descriptor_close(descriptor)
+        for handle, key in ((made, 1), (opened, 2)):
+            assert library.surface_acquire(handle, key, library.deadline()) == "OK", library.error
+            if device.adapter.kind != "gpu":
+                seen = buffer_view(library, handle, nbytes)
+                assert (seen == 3).all()
+                seen[0] = 3
+            assert library.surface_release(handle, key + 1) == "OK"
+        found = library.ffi.new("vks_vulkan_buffer *")
+        status = library.buffer_get_vulkan(opened, found)
+        assert status == ("UNSUPPORTED" if device.backend == "cpu" else "OK")
+        if status == "OK":
+            assert found.buffer
+            assert found.nbytes == nbytes
+            assert found.usage == 0x23  # TRANSFER_SRC, TRANSFER_DST, STORAGE_BUFFER
+            assert library.surface_get_vulkan(opened, library.ffi.new("vks_vulkan_image *")) == "UNSUPPORTED"
+        with buffer.access(3, 0):
+            assert (buffer.read() == 3).all()
+        library.surface_close(opened)
+        library.surface_unref(opened)
+    library.surface_close(made)
+    library.surface_unref(made)
 
 
 @pytest.mark.rule("C4")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from vkshare import _native
-from vkshare.backends.base import Adapter, Image, ImageSpec, MemoryHandle, Stage
+from vkshare.backends.base import LARGEST_MEMORY, Adapter, BufferSpec, ImageSpec, Memory, MemoryHandle, Stage
 from vkshare.backends.cpu import memory as _memory
 from vkshare.errors import UnsupportedError
+from vkshare.util import arguments
 
 
 class CpuBackend:
@@ -22,14 +23,21 @@ class CpuBackend:
     def engine_handles(self) -> dict[str, Any]:
         raise UnsupportedError("Device.handles", "the CPU backend has no Vulkan handles", 'open(backend="vulkan")')
 
-    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> _memory.CpuImage:
+    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> _memory.CpuMemory[ImageSpec]:
         if spec.tiling != "linear":
             raise UnsupportedError(
                 f"tiling={spec.tiling!r} on the CPU backend", "its rows lie in order", 'use tiling="linear" or "auto"'
             )
         return _memory.create(spec, is_tight=is_tight)
 
-    def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> _memory.CpuImage:
+    def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> _memory.CpuMemory[ImageSpec]:
+        return _memory.open_memory(spec, memory)
+
+    def create_buffer(self, spec: BufferSpec) -> _memory.CpuMemory[BufferSpec]:
+        arguments.integer("nbytes", spec.nbytes, 1, LARGEST_MEMORY)
+        return _memory.create(spec)
+
+    def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> _memory.CpuMemory[BufferSpec]:
         return _memory.open_memory(spec, memory)
 
     def compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
@@ -38,7 +46,7 @@ class CpuBackend:
     def refuse_feature(self, spec: ImageSpec, feature: int, *, is_blit: bool) -> NoReturn:
         raise AssertionError("the rasteriser has every feature")
 
-    def stage(self, nbytes: int, image: Image, *, upload: bool) -> Stage:
+    def stage(self, nbytes: int, memory: Memory, *, upload: bool) -> Stage:
         raise UnsupportedError("a stage on the CPU backend", "the CPU sees every image itself")
 
     def close(self) -> None:

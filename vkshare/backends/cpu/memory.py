@@ -1,34 +1,36 @@
-"""Images in shared memory: a sealed memfd each, mapped whole."""
+"""Images and buffers in shared memory: a sealed memfd each, mapped whole."""
 
 from __future__ import annotations
 
 import mmap
 import os
+from typing import Generic, TypeVar
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import BufferSpec, ImageSpec, MemoryHandle, Spec
 from vkshare.backends.drawing import Drawable
 from vkshare.errors import UnsupportedError
 from vkshare.util import fd_ops, shared_memory
 from vkshare.util.closing import on_error
 
+SpecOf = TypeVar("SpecOf", ImageSpec, BufferSpec)
 
-class CpuImage:
-    """An image whose rows lie in a shared mapping, padded."""
 
-    image = 0
-    image_view = 0
+class CpuMemory(Generic[SpecOf]):
+    """An image whose rows lie in a shared mapping, padded; or the bytes of a buffer there."""
+
+    image = image_view = buffer = 0  # handles of Vulkan
     ownership_commands: tuple[int, ...] = (0, 0)
 
-    def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap) -> None:
+    def __init__(self, spec: SpecOf, fd: int, stride: int, mapping: mmap.mmap) -> None:
         """Takes over `fd`."""
-        self.spec = spec
+        self.spec: SpecOf = spec
         self.stride = stride
         self._size = len(mapping)
         self._fd = fd
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last
         # of them.
-        self._pixels: memoryview | None = memoryview(mapping)
+        self._pixels: memoryview | None = memoryview(mapping)[: _used(spec, mapping)]
         self.drawable = Drawable(**spec.drawable)
 
     def pixels(self) -> memoryview | None:
@@ -44,8 +46,12 @@ class CpuImage:
             os.close(self._fd)
 
 
-def create(spec: ImageSpec, *, is_tight: bool = False) -> CpuImage:
-    """A new image, all zeros; `is_tight`: rows without padding.
+def _used(spec: Spec, mapping: mmap.mmap) -> int:
+    return spec.nbytes if isinstance(spec, BufferSpec) else len(mapping)
+
+
+def create(spec: SpecOf, *, is_tight: bool = False) -> CpuMemory[SpecOf]:
+    """A new image or buffer, all zeros; `is_tight`: rows without padding.
 
     Raises
     ------
@@ -59,17 +65,20 @@ def create(spec: ImageSpec, *, is_tight: bool = False) -> CpuImage:
     with on_error(lambda: os.close(fd)):
         mapping = host_memory.map_pages(fd, size)
         shared_memory.memory_reserve(mapping, fd)
-    return CpuImage(spec, fd, stride, mapping)
+    return CpuMemory(spec, fd, stride, mapping)
 
 
-def open_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
-    """An image over another party's memory, which takes none of its pages: it may have holes. Takes over the fd."""
+def open_memory(spec: SpecOf, memory: MemoryHandle) -> CpuMemory[SpecOf]:
+    """An image or a buffer over another party's memory, of which it takes no page: there may be holes.
+
+    Takes over the fd.
+    """
     with on_error(lambda: os.close(memory.fd)):
         if memory.kind != "memfd":
             raise UnsupportedError(
-                f"opening a surface of kind {memory.kind!r} on the CPU backend",
+                f"opening memory of kind {memory.kind!r} on the CPU backend",
                 "its memory belongs to a Vulkan driver",
-                "open it on a device of the same adapter, or create the surface on the CPU backend",
+                "open it on a device of the same adapter, or create it on the CPU backend",
             )
         mapping = host_memory.open_pages(spec, memory)
-    return CpuImage(spec, memory.fd, memory.stride, mapping)
+    return CpuMemory(spec, memory.fd, memory.stride, mapping)

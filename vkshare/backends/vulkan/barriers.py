@@ -69,6 +69,24 @@ def release(vk: Functions, commands: Any, image: Any, aspect: int, queue_family:
     _record(vk, commands, _to_host() if is_mappable else None, change, [image], aspect)
 
 
+def acquire_buffer(vk: Functions, commands: Any, buffer: Any, queue_family: int) -> None:
+    """As acquire(), of a buffer."""
+    access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
+    change = _change_buffer(buffer, VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
+    vk.vkCmdPipelineBarrier2(commands, new("VkDependencyInfo", pBufferMemoryBarriers=[change]))
+
+
+def release_buffer(vk: Functions, commands: Any, buffer: Any, queue_family: int, *, is_mappable: bool) -> None:
+    """As release(), of a buffer."""
+    written = VK.ACCESS_2_MEMORY_WRITE_BIT
+    change = _change_buffer(buffer, queue_family, VK.QUEUE_FAMILY_EXTERNAL, srcAccessMask=written, dstAccessMask=0)
+    host = _to_host() if is_mappable else None
+    dependency = new(
+        "VkDependencyInfo", memoryBarrierCount=is_mappable, pMemoryBarriers=host, pBufferMemoryBarriers=[change]
+    )
+    vk.vkCmdPipelineBarrier2(commands, dependency)
+
+
 # ---- what the barriers are made of: built once, copied into each -----------------------------------------------------
 
 
@@ -94,6 +112,19 @@ def _change_layout(old: int, layout: int) -> Struct:
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
     written = VK.ACCESS_2_MEMORY_WRITE_BIT
     return _change(0, 0, srcAccessMask=written, dstAccessMask=access, oldLayout=old, newLayout=layout)
+
+
+def _change_buffer(buffer: Any, source_family: int, target_family: int, **access: int) -> Struct:
+    return new(
+        "VkBufferMemoryBarrier2",
+        srcStageMask=VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+        dstStageMask=VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+        srcQueueFamilyIndex=source_family,
+        dstQueueFamilyIndex=target_family,
+        buffer=buffer,
+        size=VK.WHOLE_SIZE,
+        **access,
+    )
 
 
 def _change(source_family: int, target_family: int, **fields: int) -> Struct:

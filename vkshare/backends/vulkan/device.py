@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle
-from vkshare.backends.vulkan import drawables, imports, presentation
+from vkshare.backends.base import Adapter, BufferSpec, ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import drawables, presentation
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.adapter import physical_device_of
 from vkshare.backends.vulkan.api import VK, address
+from vkshare.backends.vulkan.buffers import VulkanBuffer, create_buffer, open_buffer
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage, create_image
+from vkshare.backends.vulkan.images import VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.pipelines import Pipelines
 from vkshare.backends.vulkan.presentable import PresentableImage
 from vkshare.backends.vulkan.staging import VulkanStage
@@ -91,15 +92,28 @@ class VulkanBackend:
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
         """Another party's image; takes over ``memory.fd`` whatever happens. See imports.py."""
+        self._check_host_pointer(memory)
+        return open_image(self.context, spec, memory)
+
+    def create_buffer(self, spec: BufferSpec) -> VulkanBuffer:
+        """A new buffer of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
+        self.context.check_open()
+        return create_buffer(self.context, spec)
+
+    def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> VulkanBuffer:
+        """As open_image()."""
+        self._check_host_pointer(memory)
+        return open_buffer(self.context, spec, memory)
+
+    def _check_host_pointer(self, memory: MemoryHandle) -> None:
         capabilities = self.adapter.capabilities
         if memory.kind == "memfd" and "host_pointer" not in capabilities.surface_memory:
             os.close(memory.fd)
             raise UnsupportedError(
-                "opening a surface of the CPU backend",
+                "opening memory of the CPU backend",
                 capabilities.reasons.get("host_pointer", "the driver imports no host memory"),
                 "copy it through read() and write()",
             )
-        return imports.open_image(self.context, spec, memory)
 
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
         """Makes the device's Recorder (None), or registers a pipeline with it."""
@@ -116,10 +130,10 @@ class VulkanBackend:
         """UnsupportedError names format and driver."""
         drawables.refuse_feature(self.context.physical, spec, feature, is_blit=is_blit)
 
-    def stage(self, nbytes: int, image: Any, *, upload: bool) -> VulkanStage:
-        """A buffer of tightly packed rows beside `image`, and the commands that copy it."""
+    def stage(self, nbytes: int, memory: Any, *, upload: bool) -> VulkanStage:
+        """A buffer of tightly packed rows beside `memory`, and the commands that copy it."""
         self.context.check_open()
-        return VulkanStage(self.context, nbytes, image, upload=upload)
+        return VulkanStage(self.context, nbytes, memory, upload=upload)
 
     # ---- presenting ----
 

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 from uuid import UUID
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import MemoryHandle
 from vkshare.backends.vulkan.api import VK, ffi, new
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage
+from vkshare.backends.vulkan.resource import Resource
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError
 from vkshare.util import fd_ops
 from vkshare.util.closing import on_error
 
+_Resource = TypeVar("_Resource", bound=Resource)
+# Makes a VulkanImage or a VulkanBuffer over memory of such a handle type, with such features.
+Maker = Callable[[int, int], _Resource]
 
-def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
-    """The image of another handle, device or process. Takes over ``memory.fd``, whatever happens (rule X18).
+
+def open_resource(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
+    """The image or buffer of another handle, device or process. Takes over ``memory.fd``, whatever happens (rule X18).
 
     Raises
     ------
@@ -37,33 +43,35 @@ def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vulka
     try:
         if memory.kind not in openers:
             raise DescriptorError(f"the memory is of kind {memory.kind!r}; a Vulkan device opens {', '.join(openers)}")
-        return openers[memory.kind](context, spec, memory)
+        resource = openers[memory.kind](context, make, memory)
+        assert isinstance(resource, Resource)
+        return resource
     except ValueError as error:  # its size
-        raise DescriptorError(f"the surface cannot be one of this device: {error}") from None
+        raise DescriptorError(f"it cannot be one of this device: {error}") from None
     finally:
         # The driver got a duplicate, so this one is ours to close whatever happened.
         with suppress(OSError):  # it was not even open
             os.close(memory.fd)
 
 
-def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
+def _open_opaque(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
     _check_uuids(context, memory)
     is_software = context.physical.is_software
     needed = VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT if is_software else VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
-    image = VulkanImage(context, spec, VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
-    with on_error(image.destroy):
-        _check_declared(image, memory)
+    resource = make(VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
+    with on_error(resource.destroy):
+        _check_declared(resource, memory)
         if is_software:
-            image.allocate_shared()
-            image.share_pages(memory.fd)
+            resource.allocate_shared()
+            resource.share_pages(memory.fd)
         else:
-            _import(image, memory)
-        image.bind()
-        image.name(f"opened {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
-    return image
+            _import(resource, memory)
+        resource.bind()
+        resource.name(f"opened {resource.spec}")
+    return resource
 
 
-def _import(image: VulkanImage, memory: MemoryHandle) -> None:
+def _import(resource: Resource, memory: MemoryHandle) -> None:
     """Has the driver of a GPU import the memory."""
     try:
         # The driver owns an fd once the import succeeds, and not before: it gets a duplicate,
@@ -76,13 +84,13 @@ def _import(image: VulkanImage, memory: MemoryHandle) -> None:
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     info = new("VkImportMemoryFdInfoKHR", handleType=handle_type, fd=duplicate)
     try:
-        image.allocate(info, size=memory.size, memory_type=image.memory_type())
+        resource.allocate(info, size=memory.size, memory_type=resource.memory_type())
     except BaseException as error:
         fd_ops.close_unless_driver_did(duplicate, memory.fd)
         if isinstance(error, VulkanError):
             raise DescriptorError(f"the driver refused the memory: {error}") from error
         raise
-    image.keep_file(fd_ops.duplicate(memory.fd))
+    resource.keep_file(fd_ops.duplicate(memory.fd))
 
 
 def _check_uuids(context: Context, memory: MemoryHandle) -> None:
@@ -98,63 +106,59 @@ def _check_uuids(context: Context, memory: MemoryHandle) -> None:
             )
 
 
-def _check_declared(image: VulkanImage, memory: MemoryHandle) -> None:
+def _check_declared(resource: Resource, memory: MemoryHandle) -> None:
     """Rule X16: the declaration must be exactly what this driver would export.
 
     A driver may accept an import that is too small (lavapipe does).
     """
     declared = {"size": memory.size, "offset": memory.offset, "stride": memory.stride, "dedicated": memory.dedicated}
-    computed = {"size": image.needs.size, "offset": 0, "stride": image.stride, "dedicated": image.is_dedicated}
+    computed = {"size": resource.needs.size, "offset": 0, "stride": resource.stride, "dedicated": resource.is_dedicated}
     wrong = [f"{name} is {it}, must be {computed[name]}" for name, it in declared.items() if it != computed[name]]
     if wrong:
-        spec = image.spec
-        raise DescriptorError(
-            f"the descriptor of a {spec.width}x{spec.height} {spec.format.name} {spec.tiling} surface does not fit "
-            f"this driver: {'; '.join(wrong)}"
-        )
+        raise DescriptorError(f"the descriptor of a {resource.spec} does not fit this driver: {'; '.join(wrong)}")
 
 
-def _open_host(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
-    """A surface of the CPU backend: its pages are mapped here and handed to the driver as they are."""
+def _open_host(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
+    """Memory of the CPU backend: its pages are mapped here and handed to the driver as they are."""
     alignment = context.physical.host_pointer_alignment
     if "VK_EXT_external_memory_host" not in context.extensions:
         raise UnsupportedError(
-            "opening a surface of the CPU backend",
+            "opening memory of the CPU backend",
             f"{context.physical.name} imports no host memory",
             "copy it through read() and write()",
         )
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
-    pages = host_memory.open_pages(spec, memory)
-    image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
-    with on_error(image.destroy):
-        _check_layout(context, image, memory)
+    resource = make(handle_type, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
+    with on_error(resource.destroy):
+        pages = host_memory.open_pages(resource.spec, memory)
+        _check_layout(context, resource, memory)
         pointer = ffi.cast("void *", ffi.cast("uintptr_t", ffi.from_buffer(pages)))
-        size = -(-image.needs.size // alignment) * alignment
+        size = -(-resource.needs.size // alignment) * alignment
         allowed = new("VkMemoryHostPointerPropertiesEXT")
         context.vk.vkGetMemoryHostPointerPropertiesEXT(context.device, handle_type, pointer, allowed)
-        bits = allowed.memoryTypeBits & image.needs.memoryTypeBits
+        bits = allowed.memoryTypeBits & resource.needs.memoryTypeBits
         if not bits:
             raise UnsupportedError(
-                "opening a surface of the CPU backend",
-                f"{context.physical.name} has no memory type for its images in host memory",
+                f"opening a {resource.kind} of the CPU backend",
+                f"{context.physical.name} has no memory type for it in host memory",
             )
         info = new("VkImportMemoryHostPointerInfoEXT", handleType=handle_type, pHostPointer=pointer)
-        image.is_dedicated = False
-        image.allocate(info, size=size, memory_type=context.physical.memory_type(bits, []))
-        image.bind(pages)
-        image.name(f"opened host {spec.width}x{spec.height} {spec.format.name}")
-    return image
+        resource.is_dedicated = False
+        resource.allocate(info, size=size, memory_type=context.physical.memory_type(bits, []))
+        resource.bind(pages)
+        resource.name(f"opened host {resource.spec}")
+    return resource
 
 
-def _check_layout(context: Context, image: VulkanImage, memory: MemoryHandle) -> None:
-    spec, alignment = image.spec, context.physical.host_pointer_alignment
+def _check_layout(context: Context, resource: Resource, memory: MemoryHandle) -> None:
+    alignment = context.physical.host_pointer_alignment
     hint = "copy it through read() and write()"
-    what = f"opening a {spec.width}x{spec.height} {spec.format.name} surface of the CPU backend"
-    if image.stride != memory.stride:
+    what = f"opening a {resource.spec} of the CPU backend"
+    if resource.stride != memory.stride:
         raise UnsupportedError(
-            what, f"its rows are {memory.stride} bytes apart and {context.physical.name} wants {image.stride}", hint
+            what, f"its rows are {memory.stride} bytes apart and {context.physical.name} wants {resource.stride}", hint
         )
-    if -(-image.needs.size // alignment) * alignment > memory.size:
+    if -(-resource.needs.size // alignment) * alignment > memory.size:
         raise UnsupportedError(
-            what, f"{context.physical.name} needs {image.needs.size} bytes and it has {memory.size}", hint
+            what, f"{context.physical.name} needs {resource.needs.size} bytes and it has {memory.size}", hint
         )

@@ -16,8 +16,7 @@ from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle, tempora
 from vkshare.backends.vulkan import barriers, support, timelines
 from vkshare.backends.vulkan.api import VK, ffi
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage, create_image
-from vkshare.backends.vulkan.imports import open_image
+from vkshare.backends.vulkan.images import VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError, VkshareError
