@@ -219,6 +219,11 @@ class View(_native.ArrayBuffer):
 
 def _unmapped(what: str, surface: Surface) -> UnsupportedBufferError:
     surface._open_image()  # ClosedError
-    others = ', surface.to_linear(), or create_surface(..., tiling="linear")'
-    hint = "use surface.read() and write()" + ("" if surface.spec.format.is_depth else others)
-    return UnsupportedBufferError(what, f"the memory of {surface!r} cannot be mapped", hint)
+    why = f"the memory of {surface!r} cannot be mapped"
+    if surface.spec.format.is_depth:
+        return UnsupportedBufferError(what, why, "use surface.read() and write()")
+    return UnsupportedBufferError(
+        what,
+        why,
+        'use surface.read() and write(), surface.to_linear(), or create_surface(..., tiling="linear")',
+    )
