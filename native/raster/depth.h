@@ -1,6 +1,6 @@
 // The depth test of a triangle's spans: before they are shaded, they are cut into the runs of pixels that pass.
 //
-// It is plain C and no kernel, so depth is the same whatever the instruction set.
+// It has one form for all instruction sets above the baseline, so depth is the same whatever the processor.
 #pragma once
 
 #include "raster/triangle.h"

@@ -76,9 +76,9 @@ vks_status vks_recording_copy_bytes(vks_recording *recording, vks_operand source
     if (!reads || !writes) {
         if ((status = check_rows(source, target, &command.bytes)) || !wanted->rect.width || !wanted->rect.height)
             return status;
-        return vks_recording_append_command(recording, &command, source, target);
+        return vks_recording_add(recording, command, target, source, vks_no_operand);
     }
     if (!(status = check_inside("source", source, wanted->source_offset, wanted->size)))
         status = check_inside("target", target, wanted->target_offset, wanted->size);
-    return status || !wanted->size ? status : vks_recording_append_command(recording, &command, source, target);
+    return status || !wanted->size ? status : vks_recording_add(recording, command, target, source, vks_no_operand);
 }

@@ -2,7 +2,7 @@
  * the rasteriser. No Python, no ownership, no order between submissions.
  *
  *  - vks_drawable: the properties and Vulkan handles of an image, as commands use it
- *  - vks_recording: an array of commands, the surfaces that they use, and vertices (list.c)
+ *  - vks_recording: an array of commands, the surfaces that they use, and vertices (list.c, commands.c)
  *  - vks_recorder: the command buffers, vertex buffers and descriptor sets of one VkDevice, each
  *    used again when the last use of its list has run (recorder.c)
  *  - vks_recorded: one command buffer of a recorder, with its vertices

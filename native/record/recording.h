@@ -76,9 +76,15 @@ struct vks_drawable {
     uint64_t sets[VKS_SETS]; /* guarded by the recorder's lock */
 };
 
-/* list.c: appends a command that was checked, and its uses. */
-vks_status vks_recording_append_command(vks_recording *recording, const vks_command *command, vks_operand source,
-                                        vks_operand target);
+/* ---- list.c ---- */
+static const vks_operand vks_no_operand = {NULL, NULL};
+/* Appends a checked command; `source` and `depth` may be vks_no_operand. VKS_NO_MEMORY: the list is
+ * as it was. */
+vks_status vks_recording_add(vks_recording *recording, vks_command command, vks_operand target, vks_operand source,
+                             vks_operand depth);
+/* Room for `count` more rows of vertices, which count once n_vertices does. NULL: no memory. */
+float *vks_recording_vertices(vks_recording *recording, size_t count);
+vks_status vks_recording_no_memory(void);
 
 /* recorder.c: takes the sets of a drawable back. */
 void vks_recorder_take_sets(vks_drawable *drawable);
