@@ -160,7 +160,7 @@ void layer_end_images(layer_device *device)
     }
 }
 
-/* vkshare's destructors. */
+/* ---- vkshare's functions, which go past the loader ---- */
 static VKAPI_ATTR void VKAPI_CALL guest_DestroyImage(VkDevice handle, VkImage image,
                                                      const VkAllocationCallbacks *allocator)
 {
@@ -189,11 +189,24 @@ static VKAPI_ATTR void VKAPI_CALL guest_FreeMemory(VkDevice handle, VkDeviceMemo
         device->FreeMemory(handle, memory, allocator);
 }
 
+/* The loader writes its key into the command buffers that it hands out. These do not come from it. */
+static VKAPI_ATTR VkResult VKAPI_CALL guest_AllocateCommandBuffers(VkDevice handle,
+                                                                   const VkCommandBufferAllocateInfo *info,
+                                                                   VkCommandBuffer *out)
+{
+    layer_device *device = layer_device_of(handle);
+    VkResult result = device->AllocateCommandBuffers(handle, info, out);
+    for (uint32_t i = 0; result == VK_SUCCESS && i < info->commandBufferCount; i++)
+        *(void **)out[i] = device->key;
+    return result;
+}
+
 PFN_vkVoidFunction layer_guest_function(const char *name)
 {
-    return !strcmp(name, "vkDestroyImage") ? (PFN_vkVoidFunction)guest_DestroyImage
-           : !strcmp(name, "vkFreeMemory") ? (PFN_vkVoidFunction)guest_FreeMemory
-                                           : NULL;
+    return !strcmp(name, "vkDestroyImage")             ? (PFN_vkVoidFunction)guest_DestroyImage
+           : !strcmp(name, "vkFreeMemory")             ? (PFN_vkVoidFunction)guest_FreeMemory
+           : !strcmp(name, "vkAllocateCommandBuffers") ? (PFN_vkVoidFunction)guest_AllocateCommandBuffers
+                                                       : NULL;
 }
 
 /* ---- memory ---- */

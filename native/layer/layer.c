@@ -151,7 +151,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     return wrapper ? wrapper : next;
 }
 
-/* ---- the functions for vkshare: those of the layers below, and its destructors of shared images ---- */
+/* ---- the functions for vkshare: those of the layers below, but for a few of images.c ---- */
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL guest_device_function(VkDevice handle, const char *name)
 {

@@ -68,7 +68,9 @@
     X(CmdCopyBufferToImage2, "vkCmdCopyBufferToImage2KHR")                                                             \
     X(CmdCopyImageToBuffer, "")                                                                                        \
     X(CmdCopyImageToBuffer2, "vkCmdCopyImageToBuffer2KHR")
-#define LAYER_CALLED(X) X(FreeMemory, "")
+#define LAYER_CALLED(X)                                                                                                \
+    X(FreeMemory, "")                                                                                                  \
+    X(AllocateCommandBuffers, "")
 
 typedef struct layer_instance {
     void *key; /* the first word of its handle, and of its physical devices' */

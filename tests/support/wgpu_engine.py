@@ -46,11 +46,11 @@ class Engine:
         self.raw.queue.submit([encoder.finish()])
 
     def write(self, texture: Any, pixels: Any) -> None:
-        """A copy from the CPU."""
-        height, row = pixels.shape[0], pixels[0].nbytes
-        layout = {"offset": 0, "bytes_per_row": row, "rows_per_image": height}
+        """A copy from the CPU to the upper left corner."""
+        height, width = pixels.shape[:2]
+        layout = {"offset": 0, "bytes_per_row": pixels[0].nbytes, "rows_per_image": height}
         where = {"texture": texture, "mip_level": 0, "origin": (0, 0, 0)}
-        self.raw.queue.write_texture(where, np.ascontiguousarray(pixels), layout, texture.size)
+        self.raw.queue.write_texture(where, np.ascontiguousarray(pixels), layout, (width, height, 1))
         self.raw.queue.submit([])
 
     def read(self, texture: Any, like: Any) -> Any:
