@@ -27,6 +27,8 @@ PACKAGES = (
     "engines.moderngl",
     "engines.pyglet",
     "engines.qt",
+    "engines.panda3d",
+    "engines.vtk",
 )
 
 

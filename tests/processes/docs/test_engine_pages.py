@@ -97,6 +97,15 @@ def is_qt_swapchains(picture: Picture) -> bool:
     return width > 380 and height > 240 and has_triangle(picture) and near(picture, 3, 3, (51, 26, 76))
 
 
+def is_scene(picture: Picture, ground: tuple[int, int, int], x: int) -> bool:
+    """A rendered scene with the triangle of the pages as a texture, grey and orange at `x`, below Vulkan's mark."""
+    mark, behind = near(picture, 160, 3, (255, 128, 0)), near(picture, 5, 190, ground)
+    column = picture[20:190, x, :3].astype(int)
+    orange = (column[:, 0] > 240) & (column[:, 2] < 80)
+    grey = abs(column - 230).max(1) < 8
+    return picture.shape[:2] == (200, 320) and mark and behind and bool(orange.sum() > 40 and grey.sum() > 10)
+
+
 PAGES = {
     "moderngl": Page("moderngl", r"0 bytes copied\n", is_rings),
     "pyglet": Page("pyglet", r"0 bytes copied\n", is_pyglets),
@@ -104,6 +113,8 @@ PAGES = {
     "tkinter": Page("tkinter", r"frames of \(420, \d+\) at the end\n", is_tkinters, needs_opengl=False),
     "qt-widget": Page("PySide6", "", is_qt_widgets),
     "qt-quick": Page("PySide6", r"0 bytes copied\n", is_qt_quicks),
+    "panda3d": Page("panda3d", "", lambda picture: is_scene(picture, (26, 51, 76), 190)),
+    "vtk": Page("pyvista", "", lambda picture: is_scene(picture, (25, 25, 112), 120)),
     "qt-swapchain": Page("PySide6", r"frames of .* at the end\n", is_qt_swapchains, needs_opengl=False),
 }
 
