@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from support.engine_packages import need_engine
+from support.engine_packages import environment_of, need_engine
 from support.opengl_context import needs_opengl
-from support.private_displays import XDisplay, run_child
+from support.private_displays import run_child
 from support.window_child import START
 
 import vkshare as vks
@@ -69,7 +69,9 @@ def _needed(device: vks.Device) -> None:
 
 
 @pytest.mark.parametrize("headless", [True, False])
-def test_a_surface_goes_through_a_texture_and_a_rendered_scene_unchanged(x11: XDisplay, headless: bool) -> None:
+def test_a_surface_goes_through_a_texture_and_a_rendered_scene_unchanged(
+    request: pytest.FixtureRequest, headless: bool
+) -> None:
     body = """
     skin.prepare(window.gsg.prepared_objects)
     frame()
@@ -89,8 +91,8 @@ def test_a_surface_goes_through_a_texture_and_a_rendered_scene_unchanged(x11: XD
                     assert (drawn.read() == picture).all(), seed
     tell("right")
     """
-    environment = x11.environment | (_HEADLESS if headless else {})
-    assert run_child(_SCENE + body, environment).endswith("right\n")
+    environment = environment_of(request, headless=headless) | (_HEADLESS if headless else {})
+    assert run_child(_SCENE + body, environment, 90).endswith("right\n")
 
 
 def test_what_it_cannot_copy_is_refused_with_the_reason() -> None:
@@ -117,4 +119,4 @@ def test_what_it_cannot_copy_is_refused_with_the_reason() -> None:
             frame()  # makes its own context current again
     tell("right")
     """
-    assert run_child(_SCENE + body, {**os.environ, **_HEADLESS}).endswith("right\n")
+    assert run_child(_SCENE + body, {**os.environ, **_HEADLESS}, 90).endswith("right\n")
