@@ -53,7 +53,7 @@ def test_a_framebuffer_of_several_samples_is_copied_where_the_sizes_are_equal(
             assert (surface.read() == quarters()).all()
     with device.create_surface(80, 60) as surface, vks.interop.gl.open(surface) as shared, shared.access() as view:
         if samples:
-            with pytest.raises(GLError, match="glBlitFramebuffer from framebuffer .*GL_INVALID_OPERATION"):
+            with pytest.raises(GLError, match=r"glBlitFramebuffer from framebuffer .*GL_INVALID_OPERATION"):
                 blits.into_surface(view, framebuffer.glo, 40, 30)
         else:
             blits.into_surface(view, framebuffer.glo, 40, 30)
