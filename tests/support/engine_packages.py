@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import pytest
 
+from support.display_servers import missing, without_displays
 from support.required_parts import required
 
 _RUNS = {"cpu", "lavapipe25"}  # where no page of an engine may be skipped
@@ -26,6 +27,26 @@ def _skip(reason: str) -> NoReturn:
     if run in _RUNS & required():
         pytest.fail(f"VKSHARE_TEST_REQUIRE names {run}, and {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def need_display() -> None:
+    """Skip, or fail, as need_engine() does, where no X server of the test's own can be started."""
+    if lacking := missing("Xvfb", "openbox", "setpriv"):
+        _skip(lacking)
+
+
+def environment_of(request: pytest.FixtureRequest, *, headless: bool) -> dict[str, str]:
+    """Return the environment of a program of an engine, without a display or on an Xvfb.
+
+    An Xvfb has OpenGL of the CPU alone, which opens no memory of a real GPU.
+    """
+    if headless:
+        return without_displays(dict(os.environ))
+    if os.environ.get("VKSHARE_TEST_DRIVER") == "gpu":
+        pytest.skip("Xvfb has OpenGL of the CPU alone")
+    need_display()
+    environment: dict[str, str] = request.getfixturevalue("x11").environment
+    return environment
 
 
 def need_qt() -> None:

@@ -30,6 +30,8 @@ PACKAGES = (
     "engines.wgpu",
     "engines.pygfx",
     "engines.qt",
+    "engines.panda3d",
+    "engines.vtk",
 )
 
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from ctypes import c_int
 
 from vkshare.errors import UnsupportedError
 from vkshare.interop.gl import GLSurface, GLView
 from vkshare.interop.gl import context as contexts
+from vkshare.interop.gl.memory import TEXTURE_2D
 
 _DRAW, _READ, _DRAW_BINDING, _READ_BINDING = 0x8CA9, 0x8CA8, 0x8CA6, 0x8CAA
+_TEXTURE_BINDING_2D, _TEXTURE_WIDTH, _TEXTURE_HEIGHT = 0x8069, 0x1000, 0x1001
+_FRAMEBUFFER, _COLOR_ATTACHMENT0, _FRAMEBUFFER_COMPLETE = 0x8D40, 0x8CE0, 0x8CD5
 _COLOR_BUFFER_BIT, _NEAREST, _LINEAR = 0x4000, 0x2600, 0x2601
 # A program may have these enabled, and they change the pixels of a copy.
 _CHANGES = {"GL_SCISSOR_TEST": 0x0C11, "GL_FRAMEBUFFER_SRGB": 0x8DB9}
@@ -28,6 +32,47 @@ def into_surface(view: GLView, framebuffer: int, width: int, height: int) -> Non
 def from_surface(view: GLView, framebuffer: int, width: int, height: int) -> None:
     """Copy the surface over a framebuffer of that size, scaled where the sizes differ."""
     _blit(view, view.framebuffer, framebuffer, (0, 0, *view.size), (0, height, width, 0))
+
+
+def texture_size(texture: int) -> tuple[int, int]:
+    """Return the (width, height) of a 2D texture's storage; (0, 0) where it has none."""
+    gl = contexts.GL(contexts.require())
+    bound = gl.integer(_TEXTURE_BINDING_2D)
+    size = []
+    gl.glBindTexture(TEXTURE_2D, texture)
+    for each in (_TEXTURE_WIDTH, _TEXTURE_HEIGHT):
+        value = c_int()
+        gl.glGetTexLevelParameteriv(TEXTURE_2D, 0, each, value)
+        size.append(value.value)
+    gl.glBindTexture(TEXTURE_2D, bound)
+    return size[0], size[1]
+
+
+@contextlib.contextmanager
+def framebuffer_of(texture: int) -> Iterator[int]:
+    """Make a framebuffer of an engine's 2D texture for the block: its name.
+
+    Raises
+    ------
+    GLError
+        OpenGL has no such texture, or cannot draw into its format.
+    """
+    gl = contexts.GL(contexts.require())
+    gl.forget_errors()
+    kept = gl.integer(_DRAW_BINDING), gl.integer(_READ_BINDING)
+    made = gl.make("glGenFramebuffers")
+    try:
+        gl.glBindFramebuffer(_FRAMEBUFFER, made)
+        gl.glFramebufferTexture2D(_FRAMEBUFFER, _COLOR_ATTACHMENT0, TEXTURE_2D, texture, 0)
+        status = gl.glCheckFramebufferStatus(_FRAMEBUFFER)
+        gl.glBindFramebuffer(_DRAW, kept[0])
+        gl.glBindFramebuffer(_READ, kept[1])
+        gl.check(f"glFramebufferTexture2D of texture {texture}")
+        if status != _FRAMEBUFFER_COMPLETE:
+            raise contexts.GLError(status, f"glCheckFramebufferStatus of texture {texture}")
+        yield made
+    finally:
+        gl.delete("glDeleteFramebuffers", made)
 
 
 def check_format(shared: GLSurface, what: str) -> None:

@@ -79,7 +79,7 @@ def copy_from(view: GLView, widget: Any) -> None:
     InvalidCallError
         The view is over, or another context than the widget's and the surface's is current.
     GLError
-        The driver refused; a widget with several samples a pixel cannot be turned over.
+        The driver refused; a widget with several samples a pixel cannot be scaled.
     TypeError
         `view` is no GLView, or `widget` no QOpenGLWidget.
     """

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_packages import need_engine, need_qt
+from support.engine_packages import environment_of, need_engine, need_qt
 from support.tree_paths import ROOT
 
 import vkshare as vks
-
-if TYPE_CHECKING:
-    from support.private_displays import XDisplay
 
 pytest_plugins = ["support.private_displays"]
 pytestmark = [pytest.mark.rule("E15", "E16"), pytest.mark.slow]
@@ -34,6 +30,7 @@ class Page:
     """What a page needs, prints, and draws.
 
     `needs_opengl`: its program uses OpenGL, and says so where the device's memory cannot be opened there.
+    `needs_display`: its program opens windows.
     `is_right`: of the picture, RGBA or RGB, that it writes to a file of its name.
     """
 
@@ -41,6 +38,7 @@ class Page:
     printed: str
     is_right: Callable[[Picture], bool]
     needs_opengl: bool = True
+    needs_display: bool = True
 
 
 def near(picture: Picture, x: int, y: int, colour: tuple[int, int, int], bound: int = 6) -> bool:
@@ -97,13 +95,24 @@ def is_qt_swapchains(picture: Picture) -> bool:
     return width > 380 and height > 240 and has_triangle(picture) and near(picture, 3, 3, (51, 26, 76))
 
 
+def is_scene(picture: Picture, ground: tuple[int, int, int], x: int) -> bool:
+    """A rendered scene with the triangle of the pages as a texture, grey and orange at `x`, below Vulkan's mark."""
+    mark, behind = near(picture, 160, 3, (255, 128, 0)), near(picture, 5, 190, ground)
+    column = picture[20:190, x, :3].astype(int)
+    orange = (column[:, 0] > 240) & (column[:, 2] < 80)
+    grey = abs(column - 230).max(1) < 8
+    return picture.shape[:2] == (200, 320) and mark and behind and bool(orange.sum() > 40 and grey.sum() > 10)
+
+
 PAGES = {
-    "moderngl": Page("moderngl", r"0 bytes copied\n", is_rings),
+    "moderngl": Page("moderngl", r"0 bytes copied\n", is_rings, needs_display=False),
     "pyglet": Page("pyglet", r"0 bytes copied\n", is_pyglets),
-    "matplotlib": Page("matplotlib", "", is_plots, needs_opengl=False),
-    "tkinter": Page("tkinter", r"frames of \(420, \d+\) at the end\n", is_tkinters, needs_opengl=False),
+    "matplotlib": Page("matplotlib", "", is_plots, needs_opengl=False, needs_display=False),
+    "tkinter": Page("_tkinter", r"frames of \(420, \d+\) at the end\n", is_tkinters, needs_opengl=False),
     "qt-widget": Page("PySide6", "", is_qt_widgets),
     "qt-quick": Page("PySide6", r"0 bytes copied\n", is_qt_quicks),
+    "panda3d": Page("panda3d", "", lambda picture: is_scene(picture, (26, 51, 76), 190), needs_display=False),
+    "vtk": Page("pyvista", "", lambda picture: is_scene(picture, (25, 25, 112), 120), needs_display=False),
     "qt-swapchain": Page("PySide6", r"frames of .* at the end\n", is_qt_swapchains, needs_opengl=False),
 }
 
@@ -115,14 +124,14 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (FOLDER / f"{page}.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run(page: str, folder: Path) -> str:
+def run(page: str, folder: Path, environment: dict[str, str]) -> str:
     """Run the program of a page in an empty folder and return what it prints."""
     (block,) = blocks(page)
     program = folder / f"{page}_page.py"
     program.write_text(block)
     # -I: it must not depend on where it is started. Objects of ours that were not closed warn.
     command = [sys.executable, "-I", "-W", "default::ResourceWarning", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=folder, env=dict(os.environ))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     assert "vkshare" not in "".join(line for line in done.stderr.splitlines() if "ResourceWarning" in line)
@@ -136,13 +145,13 @@ def opens_in_opengl(device: vks.Device) -> bool:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_with_the_engine_and_writes_its_picture(
-    page: str, device: vks.Device, x11: XDisplay, tmp_path: Path
+    page: str, device: vks.Device, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     expected = PAGES[page]
     need_engine(expected.engine)
     if expected.engine == "PySide6":
         need_qt()
-    printed = run(page, tmp_path)
+    printed = run(page, tmp_path, environment_of(request, headless=not expected.needs_display))
     picture = tmp_path / f"{page}.png"
     if expected.needs_opengl and not opens_in_opengl(device):
         assert re.fullmatch(NO_OPENGL, printed)

@@ -13,7 +13,7 @@ from vkshare.errors import UnsupportedError
 
 pytestmark = [pytest.mark.rule("E15"), pytest.mark.no_driver]
 
-ENGINES = ("moderngl", "pyglet", "qt")
+ENGINES = ("moderngl", "panda3d", "pyglet", "qt", "vtk")
 
 
 def test_a_missing_engine_is_unsupported_and_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

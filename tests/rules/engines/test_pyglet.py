@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from support.engine_packages import need_engine
+from support.engine_packages import environment_of, need_engine
 from support.opengl_context import needs_opengl
-from support.private_displays import XDisplay, run_child
+from support.private_displays import run_child
 from support.window_child import START
 
 import vkshare as vks
@@ -45,7 +47,7 @@ def _needed(device: vks.Device) -> None:
 
 
 @pytest.mark.parametrize("headless", [False, True])
-def test_a_sprite_shows_the_surface_upright_and_in_place(x11: XDisplay, headless: bool) -> None:
+def test_a_sprite_shows_the_surface_upright_and_in_place(request: pytest.FixtureRequest, headless: bool) -> None:
     body = """
         texture = engines.pyglet.texture(shared)
         assert isinstance(texture, pyglet.image.Texture)
@@ -71,11 +73,14 @@ def test_a_sprite_shows_the_surface_upright_and_in_place(x11: XDisplay, headless
         assert is_close(seen[18:48, :40], picture)
         tell("right")
     """
-    assert run_child(_WINDOW.format(headless=headless) + body, x11.environment) == "right\n"
+    environment = environment_of(request, headless=headless)
+    assert run_child(_WINDOW.format(headless=headless) + body, environment, 90) == "right\n"
 
 
 @pytest.mark.parametrize("headless", [False, True])
-def test_what_it_draws_into_a_surface_stands_upright_and_the_window_is_as_before(x11: XDisplay, headless: bool) -> None:
+def test_what_it_draws_into_a_surface_stands_upright_and_the_window_is_as_before(
+    request: pytest.FixtureRequest, headless: bool
+) -> None:
     body = """
         bar = pyglet.shapes.Rectangle(0, 0, 10, 4, color=(255, 0, 0))
         before = window.projection, window.viewport
@@ -98,10 +103,11 @@ def test_what_it_draws_into_a_surface_stands_upright_and_the_window_is_as_before
         assert shared.statistics().copied_bytes == 0
         tell("right")
     """
-    assert run_child(_WINDOW.format(headless=headless) + body, x11.environment) == "right\n"
+    environment = environment_of(request, headless=headless)
+    assert run_child(_WINDOW.format(headless=headless) + body, environment, 90) == "right\n"
 
 
-def test_another_context_is_refused_and_both_are_named(x11: XDisplay) -> None:
+def test_another_context_is_refused_and_both_are_named() -> None:
     body = """
         import re
         def refused(call, text):
@@ -125,7 +131,7 @@ def test_another_context_is_refused_and_both_are_named(x11: XDisplay) -> None:
         window.switch_to()
         tell("right")
     """
-    assert run_child(_WINDOW.format(headless=True) + body, x11.environment) == "right\n"
+    assert run_child(_WINDOW.format(headless=True) + body, dict(os.environ), 90) == "right\n"
 
 
 def test_a_context_that_is_not_pyglets_is_refused(device: vks.Device) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from support.engine_packages import need_engine, need_qt
+from support.engine_packages import environment_of, need_engine, need_qt
 from support.opengl_context import needs_opengl
-from support.private_displays import XDisplay, run_child
+from support.private_displays import run_child
 from support.window_child import START
 
 import vkshare as vks
@@ -66,7 +66,9 @@ def _needed() -> None:
 
 
 @pytest.mark.parametrize("integration", ["xcb_glx", "xcb_egl"])
-def test_what_a_widget_shows_is_copied_upright_both_ways(x11: XDisplay, device: vks.Device, integration: str) -> None:
+def test_what_a_widget_shows_is_copied_upright_both_ways(
+    request: pytest.FixtureRequest, device: vks.Device, integration: str
+) -> None:
     needs_opengl(device)
     body = """
     functions = widget.context().functions()
@@ -93,11 +95,11 @@ def test_what_a_widget_shows_is_copied_upright_both_ways(x11: XDisplay, device: 
         assert (seen[::-1] == expected).all()
     tell("right")
     """
-    environment = x11.environment | {"QT_XCB_GL_INTEGRATION": integration}
-    assert run_child(_WIDGET + body, environment).endswith("right\n")
+    environment = environment_of(request, headless=False) | {"QT_XCB_GL_INTEGRATION": integration}
+    assert run_child(_WIDGET + body, environment, 90).endswith("right\n")
 
 
-def test_a_copy_scales_to_the_whole_surface(x11: XDisplay, device: vks.Device) -> None:
+def test_a_copy_scales_to_the_whole_surface(request: pytest.FixtureRequest, device: vks.Device) -> None:
     needs_opengl(device)
     body = """
     with opened() as device, device.create_surface(80, 60) as surface, vks.interop.gl.open(surface) as shared:
@@ -110,11 +112,11 @@ def test_a_copy_scales_to_the_whole_surface(x11: XDisplay, device: vks.Device) -
             assert (surface.read()[15::30, 20::40] == pixels(image)[7::15, 10::20]).all()
     tell("right")
     """
-    assert run_child(_WIDGET + body, x11.environment).endswith("right\n")
+    assert run_child(_WIDGET + body, environment_of(request, headless=False), 90).endswith("right\n")
 
 
 def test_other_contexts_formats_and_types_are_refused_before_anything_is_drawn(
-    x11: XDisplay, device: vks.Device
+    request: pytest.FixtureRequest, device: vks.Device
 ) -> None:
     needs_opengl(device)
     body = """
@@ -148,10 +150,10 @@ def test_other_contexts_formats_and_types_are_refused_before_anything_is_drawn(
         shared.close()
     tell("right")
     """
-    assert run_child(_WIDGET + body, x11.environment).endswith("right\n")
+    assert run_child(_WIDGET + body, environment_of(request, headless=False), 90).endswith("right\n")
 
 
-def test_a_context_that_is_not_qts_is_refused(x11: XDisplay, device: vks.Device) -> None:
+def test_a_context_that_is_not_qts_is_refused(request: pytest.FixtureRequest, device: vks.Device) -> None:
     needs_opengl(device)
     body = """
     application = QtGui.QGuiApplication([])
@@ -160,10 +162,12 @@ def test_a_context_that_is_not_qts_is_refused(x11: XDisplay, device: vks.Device)
             refused(vks.InvalidCallError, "the context that is current is not Qt's", engines.qt.render_target, shared)
     tell("right")
     """
-    assert run_child(_CHILD + body, x11.environment).endswith("right\n")
+    assert run_child(_CHILD + body, environment_of(request, headless=False), 90).endswith("right\n")
 
 
-def test_qt_quick_draws_upright_into_surfaces_of_every_colour_format(x11: XDisplay, device: vks.Device) -> None:
+def test_qt_quick_draws_upright_into_surfaces_of_every_colour_format(
+    request: pytest.FixtureRequest, device: vks.Device
+) -> None:
     needs_opengl(device)
     body = """
     from PySide6 import QtQml
@@ -207,10 +211,12 @@ def test_qt_quick_draws_upright_into_surfaces_of_every_colour_format(x11: XDispl
     QtCore.QCoreApplication.sendPostedEvents(None, QtCore.QEvent.Type.DeferredDelete)
     tell("right")
     """
-    assert run_child(_CHILD + body, x11.environment).endswith("right\n")
+    assert run_child(_CHILD + body, environment_of(request, headless=False), 90).endswith("right\n")
 
 
-def test_a_swapchain_in_a_layout_shows_its_frames_and_follows_the_size(x11: XDisplay, device: vks.Device) -> None:
+def test_a_swapchain_in_a_layout_shows_its_frames_and_follows_the_size(
+    request: pytest.FixtureRequest, device: vks.Device
+) -> None:
     body = """
     application = QtWidgets.QApplication([])
     window = QtWidgets.QWidget()
@@ -236,7 +242,7 @@ def test_a_swapchain_in_a_layout_shows_its_frames_and_follows_the_size(x11: XDis
         refused(TypeError, "window must be a PySide6.QtGui.QWindow or a QWidget, not int", engines.qt.target, 5)
     tell("right")
     """
-    assert run_child(_CHILD + body, x11.environment, timeout=60).endswith("right\n")
+    assert run_child(_CHILD + body, environment_of(request, headless=False), 90).endswith("right\n")
 
 
 @pytest.mark.no_driver

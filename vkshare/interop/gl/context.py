@@ -46,6 +46,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glImportMemoryFdEXT": (None, c_uint, c_uint64, c_uint, c_int),
     "glIsTexture": (c_ubyte, c_uint),
     "glBindTexture": (None, c_uint, c_uint),
+    "glGetTexLevelParameteriv": (None, c_uint, c_int, c_uint, POINTER(c_int)),
     "glTexParameteri": (None, c_uint, c_uint, c_int),
     "glTexStorageMem2DEXT": (None, c_uint, c_int, c_uint, c_int, c_int, c_uint, c_uint64),
     "glTexSubImage2D": (None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
