@@ -174,13 +174,11 @@ static bool read_all(vkpy_recording *self, const command *command, PyObject *con
 
 static PyObject *refused(vks_status status, const command *command)
 {
-    if (status == VKS_UNSUPPORTED) {
+    if (status != VKS_BAD_VALUE) {
         char what[64];
         snprintf(what, sizeof what, "CommandList.%s()", command->name + 1); /* without the underscore */
         return vkpy_raise(status, what);
     }
-    if (status != VKS_BAD_VALUE)
-        return vkpy_raise(status, "CommandList");
     PyErr_SetString(PyExc_ValueError, vks_last_error()->text);
     vks_clear_error();
     return NULL;

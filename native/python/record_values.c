@@ -84,16 +84,13 @@ bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2])
 bool vkpy_read_rect(const char *name, PyObject *object, const vks_drawable *of, vks_rect *out)
 {
     static vkpy_function rect = {"vkshare.util.arguments", "rect", NULL};
-    int32_t values[4] = {0};
     if (object == Py_None && of != NULL) {
         const vks_drawable_info *image = vks_drawable_get_info(of);
         *out = (vks_rect){0, 0, (int32_t)image->width, (int32_t)image->height};
         return true;
     }
-    if (!quick_integers(object, 4, values) && !convert(&rect, name, object, quick_integers, 4, values))
-        return false;
-    *out = (vks_rect){values[0], values[1], values[2], values[3]};
-    return true;
+    _Static_assert(sizeof *out == 4 * sizeof(int32_t), "x, y, width and height alone");
+    return quick_integers(object, 4, out) || convert(&rect, name, object, quick_integers, 4, out);
 }
 
 bool vkpy_read_opacity(PyObject *object, float *out)
