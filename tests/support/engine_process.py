@@ -24,7 +24,7 @@ from vkshare.engines import layer
 
 LAYER = "VK_LAYER_VKSHARE_engines"
 VALIDATION = "VK_LAYER_KHRONOS_validation"
-# As the first filter of vkshare.testing.validation: an engine's instance has no debug names, which tell an opened image.
+# As the first filter of vkshare.testing.validation: no debug names tell an opened image of an engine.
 _OPENED = (
     "UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout",
     r"expects VkImage 0x\w+\[\] .*VK_IMAGE_LAYOUT_GENERAL--instead, current layout is VK_IMAGE_LAYOUT_UNDEFINED",
