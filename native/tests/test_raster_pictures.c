@@ -145,23 +145,47 @@ static void draw_triangles(const struct vks_image *target, uint64_t *digest, int
     }
 }
 
+// The pictures and the depth that stays, by every comparison; the variant is the format of the depth.
+static void draw_tested(const struct vks_image *target, uint64_t *digest, int variant, struct vks_pool *pool)
+{
+    static struct vertex v[TRIANGLES * 3];
+    const struct vks_vertex_layout layout = {.data = v->position, .stride = 10, .position = 0, .colour = 4, .uv = 8};
+    struct vks_image kept = new_image(WIDTH, HEIGHT, (uint32_t)variant, 4);
+    const struct vks_depth depth = {.image = &kept, .writes = true};
+    for (int test = VKS_DEPTH_NEVER; test <= VKS_DEPTH_ALWAYS; test++) {
+        struct vks_depth with = depth;
+        with.test = (enum vks_depth_test)test;
+        vks_raster_clear(&kept, (float[4]){test % 2 ? 0.75f : 0.25f}, pool);
+        for (int i = 0; i < TRIANGLES * 3; i++)
+            v[i] = random_vertex(1.5);
+        vks_raster_draw_triangles(target, &layout, TRIANGLES * 3, NULL, VKS_FILTER_NEAREST, 8, &with, pool);
+        add_rows(digest, target);
+        add_rows(digest, &kept);
+    }
+    free_image(&kept);
+}
+
+enum { COLOURS = 0, INTEGERS = 1, DEPTH = 2 }; // what a target may have beside colours
+
 static const struct {
     const char *name;
     command *run;
     int variant;
-    int takes_integers;
+    int takes;
 } commands[] = {
-    {"clear", clear, 0, 1},
-    {"fill_rect", fill_rect, 0, 1},
-    {"copy", copy, 0, 1},
-    {"blit nearest", blit, VKS_FILTER_NEAREST, 0},
-    {"blit linear", blit, VKS_FILTER_LINEAR, 0},
-    {"composite premultiplied", composite, VKS_PREMULTIPLIED, 0},
-    {"composite straight", composite, VKS_STRAIGHT, 0},
-    {"draw_triangles flat", draw_triangles, 0, 0},
-    {"draw_triangles shaded", draw_triangles, 1, 0},
-    {"draw_triangles nearest", draw_triangles, 2, 0},
-    {"draw_triangles linear", draw_triangles, 3, 0},
+    {"clear", clear, 0, INTEGERS | DEPTH},
+    {"fill_rect", fill_rect, 0, INTEGERS},
+    {"copy", copy, 0, INTEGERS | DEPTH},
+    {"blit nearest", blit, VKS_FILTER_NEAREST, COLOURS},
+    {"blit linear", blit, VKS_FILTER_LINEAR, COLOURS},
+    {"composite premultiplied", composite, VKS_PREMULTIPLIED, COLOURS},
+    {"composite straight", composite, VKS_STRAIGHT, COLOURS},
+    {"draw_triangles flat", draw_triangles, 0, COLOURS},
+    {"draw_triangles shaded", draw_triangles, 1, COLOURS},
+    {"draw_triangles nearest", draw_triangles, 2, COLOURS},
+    {"draw_triangles linear", draw_triangles, 3, COLOURS},
+    {"draw_triangles d16unorm", draw_tested, VKS_FORMAT_D16_UNORM, COLOURS},
+    {"draw_triangles d32float", draw_tested, VKS_FORMAT_D32_FLOAT, COLOURS},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -182,11 +206,19 @@ static void name_of(char name[64], size_t which, uint32_t format)
     snprintf(name, 64, "%s, %s", commands[which].name, vks_format_name(format));
 }
 
-static size_t formats_of(size_t which, uint32_t formats[FORMATS + 1])
+#define TARGETS (FORMATS + 3)
+
+static size_t formats_of(size_t which, uint32_t formats[TARGETS])
 {
+    size_t count = FORMATS;
     memcpy(formats, all_formats, sizeof all_formats);
-    formats[FORMATS] = VKS_FORMAT_R32_UINT;
-    return FORMATS + (commands[which].takes_integers ? 1 : 0);
+    if (commands[which].takes & INTEGERS)
+        formats[count++] = VKS_FORMAT_R32_UINT;
+    if (commands[which].takes & DEPTH) {
+        formats[count++] = VKS_FORMAT_D16_UNORM;
+        formats[count++] = VKS_FORMAT_D32_FLOAT;
+    }
+    return count;
 }
 
 static uint64_t expected_digest(const char *name)
@@ -205,7 +237,7 @@ static void pictures_are_the_same_bytes_on_each_processor_and_instruction_set(vo
     for (int isa = VKS_ISA_PORTABLE; isa <= VKS_ISA_AVX512; isa++) {
         vks_cpu_limit_isa((enum vks_isa)isa);
         for (size_t which = 0; which < COMMANDS; which++) {
-            uint32_t formats[FORMATS + 1];
+            uint32_t formats[TARGETS];
             size_t count = formats_of(which, formats);
             for (size_t f = 0; f < count; f++) {
                 char name[64];
@@ -225,7 +257,7 @@ static void pictures_are_the_same_bytes_on_each_processor_and_instruction_set(vo
 static void print_digests(void)
 {
     for (size_t which = 0; which < COMMANDS; which++) {
-        uint32_t formats[FORMATS + 1];
+        uint32_t formats[TARGETS];
         size_t count = formats_of(which, formats);
         for (size_t f = 0; f < count; f++) {
             char name[64];

@@ -317,7 +317,7 @@ static void bytes_are_copied_from_and_to_images_and_each_other(void) // rules: E
     GIVES(BAD_FORMAT, vks_program_copy(p, 0, 0, 0, 1, 1, 1, 0, 0));
     GIVES(BAD_FORMAT, vks_program_blit(p, 1, some, 0, some, VKS_FILTER_NEAREST));
     GIVES(BAD_FORMAT, vks_program_composite(p, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED));
-    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 1, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 1, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 3, "%u operations", vks_program_length(p));
     vks_program_destroy(p);
     free_image(&image);
