@@ -213,13 +213,44 @@ static void put_back(vks_swapchain *s, uint32_t index)
     pthread_mutex_unlock(&s->device->lock);
 }
 
-vks_status vks_acquire_look(vks_swapchain *s, uint64_t deadline)
+/* Frames are out. An acquire that needs a new generation would not wait, and is the caller's: made
+ * here, the generation would take the images from the presents of these frames. */
+static vks_status look_beside_frames(vks_swapchain *s)
 {
     vks_frame frame;
-    vks_status status = s->info.vulkan ? VKS_OK : vks_offscreen_check(s, &frame);
-    if (!status && !s->info.vulkan)
-        status = vks_offscreen_find(s) == UINT32_MAX ? VKS_TIMEOUT : VKS_OK;
-    else if (!status && !is_shown_next(s) && !(status = acquire(s, deadline, &frame)))
+    if (!vks_swapchain_is_current(s))
+        return VKS_OK;
+    vks_status status = take_returned(s, &frame) ? VKS_OK : acquire_image(s, 0, &frame);
+    if (!status)
         put_back(s, frame.index);
+    if (status != VKS_STALE)
+        return status;
+    s->is_stale = s->current->is_out_of_date = s->has_tried = true;
+    return VKS_OK;
+}
+
+static vks_status look_on_vulkan(vks_swapchain *s, uint64_t deadline)
+{
+    vks_frame frame;
+    if (is_shown_next(s))
+        return VKS_OK;
+    if (s->counts.acquired)
+        return look_beside_frames(s);
+    vks_status status = acquire(s, deadline, &frame);
+    if (!status)
+        put_back(s, frame.index);
+    return status;
+}
+
+static vks_status look_offscreen(vks_swapchain *s)
+{
+    vks_frame frame;
+    vks_status status = vks_offscreen_check(s, &frame);
+    return status ? status : vks_offscreen_find(s) == UINT32_MAX ? VKS_TIMEOUT : VKS_OK;
+}
+
+vks_status vks_acquire_look(vks_swapchain *s, uint64_t deadline)
+{
+    vks_status status = s->info.vulkan ? look_on_vulkan(s, deadline) : look_offscreen(s);
     return status == VKS_INTERRUPTED ? VKS_TIMEOUT : status;
 }

@@ -26,11 +26,6 @@ static bool look(vks_swapchain *s, uint64_t *hidden_at, uint64_t *again)
     if (status || (status = vks_swapchain_enter(s, now + CALL_NS)))
         return status != VKS_TIMEOUT && status != VKS_INTERRUPTED && vks_swapchain_check(s);
     bool is_out = s->counts.acquired > 0;
-    if (is_out && s->info.vulkan && !vks_swapchain_is_current(s)) {
-        /* The acquire makes a generation. Made here, it would take the image of the frame that is out. */
-        vks_swapchain_leave(s, VKS_OK);
-        return true;
-    }
     status = vks_swapchain_leave(s, vks_acquire_look(s, is_out ? 0 : vks_now() + DRIVER_NS));
     if (status == VKS_HIDDEN) {
         bool is_due = vks_now() >= *hidden_at + HIDDEN_NS;
