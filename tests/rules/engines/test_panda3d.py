@@ -73,10 +73,20 @@ def test_a_surface_goes_through_a_texture_and_a_rendered_scene_unchanged(
     request: pytest.FixtureRequest, headless: bool
 ) -> None:
     body = """
-    skin.prepare(window.gsg.prepared_objects)
+    def is_loaded(view):  # a window's first frames are left out until it is on the screen
+        frame()
+        try:
+            engines.panda3d.copy_to(view, skin, window)
+        except vks.InvalidCallError:
+            skin.prepare(window.gsg.prepared_objects)
+            return False
+        return True
+
     frame()
     with opened() as device, device.create_surface(40, 30) as surface, device.create_surface(40, 30) as drawn:
         with vks.interop.gl.open(surface) as shared, vks.interop.gl.open(drawn) as target:
+            with shared.access() as view:
+                wait_until(lambda: is_loaded(view), "the texture is loaded")
             for seed in range(3):
                 picture = np.random.default_rng(seed).integers(0, 256, (30, 40, 4), np.uint8)
                 picture[:, :, 3] = 255

@@ -145,3 +145,30 @@ def test_other_windows_and_formats_are_refused_with_the_reason() -> None:
     """
     environment = {**os.environ, "VTK_DEFAULT_OPENGL_WINDOW": "vtkEGLRenderWindow"}
     assert run_child(_SCENE + body, environment, timeout=90).endswith("right\n")
+
+
+def test_an_actor_whose_surface_was_closed_renders_without_a_crash_and_another_surface_takes_its_place() -> None:
+    body = """
+    window.Render()
+    window.MakeCurrent()
+    with opened() as device, device.create_surface(40, 30) as first, device.create_surface(40, 30) as shown:
+        with vks.interop.gl.open(first) as shared:
+            actor.SetTexture(engines.vtk.texture(shared, window))
+            with shared.access():
+                window.Render()
+        window.Render()  # the texture is gone
+        with device.create_surface(40, 30) as second, vks.interop.gl.open(second) as shared:
+            with second.access(acquire=0, release=1) as view:
+                device.submit(device.record().clear(view, (1, 0, 0, 1)))
+            actor.SetTexture(engines.vtk.texture(shared, window))
+            with shared.access(acquire=1, release=0), vks.interop.gl.open(shown) as target:
+                with target.access(acquire=0, release=1) as view:
+                    window.Render()
+                    engines.vtk.copy_from(view, window)
+            with shown.access(acquire=1, release=0):
+                assert (shown.read() == (255, 0, 0, 255)).all()
+            actor.SetTexture(None)
+    tell("right")
+    """
+    environment = {**os.environ, "VTK_DEFAULT_OPENGL_WINDOW": "vtkEGLRenderWindow"}
+    assert run_child(_SCENE + body, environment, timeout=90).endswith("right\n")
