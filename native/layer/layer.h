@@ -80,6 +80,12 @@ typedef struct layer_instance {
     bool is_validated; /* a validation layer may be above this one */
     char *extensions;  /* a space after each */
     instance_lookup next;
+    /* Of the next layer. Looked up before vkCreateInstance returns: later the loader's own look-up, which is the next
+     * one of the last layer, gives the functions of the first layer. */
+    PFN_vkDestroyInstance DestroyInstance;
+    PFN_vkEnumerateDeviceExtensionProperties EnumerateDeviceExtensionProperties;
+    PFN_vkGetPhysicalDeviceFeatures2 GetPhysicalDeviceFeatures2;
+    PFN_vkGetPhysicalDeviceQueueFamilyProperties GetPhysicalDeviceQueueFamilyProperties;
 } layer_instance;
 
 typedef struct layer_image layer_image;
