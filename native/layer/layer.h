@@ -80,8 +80,8 @@ typedef struct layer_instance {
     bool is_validated; /* a validation layer may be above this one */
     char *extensions;  /* a space after each */
     instance_lookup next;
-    /* Of the next layer. Looked up before vkCreateInstance returns: later the loader's own look-up, which is the next
-     * one of the last layer, gives the functions of the first layer. */
+    /* The next layer's functions. They are looked up before vkCreateInstance returns: later the loader's own look-up,
+     * which is the next one of the last layer, gives the functions of the first layer. */
     PFN_vkDestroyInstance DestroyInstance;
     PFN_vkEnumerateDeviceExtensionProperties EnumerateDeviceExtensionProperties;
     PFN_vkGetPhysicalDeviceFeatures2 GetPhysicalDeviceFeatures2;
