@@ -154,6 +154,7 @@ struct layer_node {
 
 layer_instance *layer_instance_of(const void *dispatchable);
 layer_device *layer_device_of(const void *dispatchable);
+bool layer_is_device(const layer_device *device); /* it has not ended */
 bool layer_add_instance(layer_instance *instance);
 bool layer_add_device(layer_device *device);
 void layer_remove_instance(layer_instance *instance);
