@@ -18,11 +18,10 @@ static struct device_chain *link_of(const VkDeviceCreateInfo *info)
 
 static bool has_extension(const layer_instance *instance, VkPhysicalDevice physical_device, const char *name)
 {
-    PFN_vkEnumerateDeviceExtensionProperties list = (PFN_vkEnumerateDeviceExtensionProperties)instance->next(
-        instance->handle, "vkEnumerateDeviceExtensionProperties");
+    PFN_vkEnumerateDeviceExtensionProperties list = instance->EnumerateDeviceExtensionProperties;
     uint32_t n = 0;
     bool found = false;
-    if (!list || list(physical_device, NULL, &n, NULL) != VK_SUCCESS)
+    if (list(physical_device, NULL, &n, NULL) != VK_SUCCESS)
         return false;
     VkExtensionProperties *all = calloc(n ? n : 1, sizeof *all);
     if (all && list(physical_device, NULL, &n, all) >= VK_SUCCESS)
@@ -128,15 +127,12 @@ static void chain_up(VkDeviceCreateInfo *info, feature_chain *chain)
 /* Enables those that the driver has. The engine's own structures are changed for the call. */
 static void enable_features(layer_device *device, VkDeviceCreateInfo *info, feature_chain *chain)
 {
-    PFN_vkGetPhysicalDeviceFeatures2 get = (PFN_vkGetPhysicalDeviceFeatures2)device->instance->next(
-        device->instance->handle, "vkGetPhysicalDeviceFeatures2");
     device->features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     device->features13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
     device->features12.pNext = &device->features13;
     VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                      .pNext = &device->features12};
-    if (get)
-        get(device->physical_device, &all);
+    device->instance->GetPhysicalDeviceFeatures2(device->physical_device, &all);
     const VkBool32 has[FEATURES] = {device->features12.timelineSemaphore, device->features13.synchronization2,
                                     device->features13.dynamicRendering};
     memset(chain, 0, sizeof *chain);
@@ -270,14 +266,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
 
 static bool can_draw(const layer_device *device, uint32_t family)
 {
-    PFN_vkGetPhysicalDeviceQueueFamilyProperties get =
-        (PFN_vkGetPhysicalDeviceQueueFamilyProperties)device->instance->next(
-            device->instance->handle, "vkGetPhysicalDeviceQueueFamilyProperties");
     VkQueueFamilyProperties families[32];
     uint32_t n = 32;
-    if (!get)
-        return false;
-    get(device->physical_device, &n, families);
+    device->instance->GetPhysicalDeviceQueueFamilyProperties(device->physical_device, &n, families);
     return family < n && families[family].queueFlags & VK_QUEUE_GRAPHICS_BIT;
 }
 

@@ -45,6 +45,16 @@ static layer_instance *new_instance(const VkInstanceCreateInfo *info, uint32_t a
     return NULL;
 }
 
+static bool resolve(layer_instance *instance, VkInstance handle)
+{
+#define RESOLVE(name) (instance->name = (PFN_vk##name)instance->next(handle, "vk" #name))
+    instance->handle = handle;
+    instance->key = *(void **)handle;
+    return RESOLVE(DestroyInstance) && RESOLVE(EnumerateDeviceExtensionProperties) &&
+           RESOLVE(GetPhysicalDeviceFeatures2) && RESOLVE(GetPhysicalDeviceQueueFamilyProperties);
+#undef RESOLVE
+}
+
 static void free_instance(layer_instance *instance)
 {
     free(instance->extensions);
@@ -76,12 +86,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreat
     chain->link = chain->link->next;
     VkResult result = create(&changed, allocator, out);
     if (result == VK_SUCCESS) {
-        made->handle = *out;
-        made->key = *(void **)*out;
-        if (layer_add_instance(made))
+        if (resolve(made, *out) && layer_add_instance(made))
             return result;
-        ((PFN_vkDestroyInstance)next(*out, "vkDestroyInstance"))(*out, allocator);
-        result = VK_ERROR_OUT_OF_HOST_MEMORY;
+        if (made->DestroyInstance)
+            made->DestroyInstance(*out, allocator);
+        result = VK_ERROR_INITIALIZATION_FAILED;
     }
     free_instance(made);
     return result;
@@ -92,9 +101,8 @@ static VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance handle, const
     layer_instance *instance = handle ? layer_instance_of(handle) : NULL;
     if (!instance)
         return;
-    PFN_vkDestroyInstance destroy = (PFN_vkDestroyInstance)instance->next(handle, "vkDestroyInstance");
     layer_remove_instance(instance);
-    destroy(handle, allocator);
+    instance->DestroyInstance(handle, allocator);
     free_instance(instance);
 }
 
@@ -162,6 +170,15 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL guest_device_function(VkDevice h
     return function ? function : device->next(handle, name);
 }
 
+/* A device is made by the loader alone, which links the layers. A trial that asks for one fails. */
+static VKAPI_ATTR VkResult VKAPI_CALL guest_CreateDevice(VkPhysicalDevice physical_device,
+                                                         const VkDeviceCreateInfo *info,
+                                                         const VkAllocationCallbacks *allocator, VkDevice *out)
+{
+    (void)physical_device, (void)info, (void)allocator, (void)out;
+    return VK_ERROR_INITIALIZATION_FAILED;
+}
+
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_guest_instance_function(VkInstance handle, const char *name)
 {
     const layer_instance *instance = handle ? layer_instance_of(handle) : NULL;
@@ -169,6 +186,8 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_guest_instance_function(VkInstanc
         return (PFN_vkVoidFunction)layer_guest_instance_function;
     if (!strcmp(name, "vkGetDeviceProcAddr"))
         return (PFN_vkVoidFunction)guest_device_function;
+    if (!strcmp(name, "vkCreateDevice"))
+        return (PFN_vkVoidFunction)guest_CreateDevice;
     return instance ? instance->next(handle, name) : NULL;
 }
 

@@ -80,6 +80,12 @@ typedef struct layer_instance {
     bool is_validated; /* a validation layer may be above this one */
     char *extensions;  /* a space after each */
     instance_lookup next;
+    /* The next layer's functions. They are looked up before vkCreateInstance returns: later the loader's own look-up,
+     * which is the next one of the last layer, gives the functions of the first layer. */
+    PFN_vkDestroyInstance DestroyInstance;
+    PFN_vkEnumerateDeviceExtensionProperties EnumerateDeviceExtensionProperties;
+    PFN_vkGetPhysicalDeviceFeatures2 GetPhysicalDeviceFeatures2;
+    PFN_vkGetPhysicalDeviceQueueFamilyProperties GetPhysicalDeviceQueueFamilyProperties;
 } layer_instance;
 
 typedef struct layer_image layer_image;
@@ -148,6 +154,7 @@ struct layer_node {
 
 layer_instance *layer_instance_of(const void *dispatchable);
 layer_device *layer_device_of(const void *dispatchable);
+bool layer_is_device(const layer_device *device); /* it has not ended */
 bool layer_add_instance(layer_instance *instance);
 bool layer_add_device(layer_device *device);
 void layer_remove_instance(layer_instance *instance);

@@ -47,3 +47,11 @@ static size_t place(const void *key) { return ((uintptr_t)key >> 4) * UINT64_C(0
 
 REGISTRY(instance, instances)
 REGISTRY(device, devices)
+
+bool layer_is_device(const layer_device *device)
+{
+    for (size_t at = 0; at < PLACES; at++)
+        if (device && atomic_load_explicit(&devices[at], memory_order_acquire) == device)
+            return true;
+    return false;
+}

@@ -259,7 +259,7 @@ void vks_layer_begin(void) { layer_thread_device = NULL; }
 bool vks_layer_thread_device(vks_layer_device *out)
 {
     layer_device *device = layer_thread_device;
-    if (!device || !out)
+    if (!out || !layer_is_device(device)) /* another thread may have ended it since */
         return false;
     atomic_store(&device->has_guest, true);
     pthread_mutex_lock(&device->lock);

@@ -39,13 +39,7 @@ def run_with_layer(function: Callable[..., Any], *arguments: Any, validation: st
     result must pickle. Its exception is raised here.
     """
     env = {**os.environ, "VKSHARE_VALIDATION": "0", "WGPU_BACKEND_TYPE": "Vulkan"}
-    if validation:
-        # Loaders as old as 1.3.239 order layers by the folders of their manifests, later ones by their names.
-        places = [(VALIDATION, env.get("VK_LAYER_PATH", "")), (LAYER, str(layer.folder()))]
-        names, folders = zip(*(places if validation == "above" else reversed(places)), strict=True)
-        env["VK_INSTANCE_LAYERS"] = ":".join(names)
-        env["VK_LAYER_PATH"] = ":".join(filter(None, folders))
-        env["VK_LAYER_ENABLES"] = _SYNCHRONIZATION
+    env |= layer_variables(validation)
     path = sys.modules[function.__module__].__file__
     with tempfile.TemporaryDirectory(prefix="vkshare-engine-") as folder:
         answer = Path(folder, "answer")
@@ -64,6 +58,20 @@ def run_with_layer(function: Callable[..., Any], *arguments: Any, validation: st
     found = complaints(text)
     assert not found, "\n".join(found[:5])
     return value
+
+
+def layer_variables(validation: str) -> dict[str, str]:
+    """Return the variables that put the validation layer above the layer, or below it; "": none."""
+    if not validation:
+        return {}
+    # Loaders as old as 1.3.239 order layers by the folders of their manifests, later ones by their names.
+    places = [(VALIDATION, os.environ.get("VK_LAYER_PATH", "")), (LAYER, str(layer.folder()))]
+    names, folders = zip(*(places if validation == "above" else reversed(places)), strict=True)
+    return {
+        "VK_INSTANCE_LAYERS": ":".join(names),
+        "VK_LAYER_PATH": ":".join(filter(None, folders)),
+        "VK_LAYER_ENABLES": _SYNCHRONIZATION,
+    }
 
 
 def complaints(text: str) -> list[str]:

@@ -48,7 +48,7 @@ def test_a_thousand_turns_with_another_vkdevice_are_byte_equal_both_ways() -> No
     assert run_with_layer(keyed_turns, rounds(10_000, 1000, full=10_000), timeout=230) == 0
 
 
-@pytest.mark.rule("E10", "E13")
+@pytest.mark.rule("E10", "E13", "E14")
 @pytest.mark.parametrize("validation", ["above", "below"])
 def test_the_validation_layer_is_silent_above_and_below(validation: str) -> None:
     assert run_with_layer(keyed_turns, rounds(10_000, 50, full=1000), validation=validation, timeout=230) == 0
