@@ -270,7 +270,7 @@ vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *strid
  * deaths, exports and its end are the same. vks_surface_export_descriptor() and
  * vks_surface_descriptor_send() pass it on, and vks_surface_pixels() has its bytes, with stride 0. */
 typedef struct vks_buffer_info {
-    uint64_t nbytes; /* 1 to 2^48; a driver may allow less */
+    uint64_t nbytes; /* 1 to 2^48; a driver may allow less, and the CPU backend the machine's memory */
     uint32_t usage;  /* VKS_BUFFER_COPY, ...; 0: copy and storage */
 } vks_buffer_info;
 

@@ -1,6 +1,8 @@
 /* buffer.c: buffers whose memory is the library's, on both backends: what differs from images. */
 #include "engine/engine.h"
 
+#include <unistd.h>
+
 #include "surface/message.h"
 #include "surface/surface.h"
 
@@ -80,6 +82,14 @@ vks_status vks_buffer_create_handle(vks_surface_image *image, VkExternalMemoryHa
 
 /* ---- buffers of both backends ---- */
 
+/* The CPU backend allocates all pages at once, and no process survives an allocation of more than
+ * there is. */
+static uint64_t physical_memory(void)
+{
+    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return bytes < VKS_LARGEST_MEMORY ? bytes : VKS_LARGEST_MEMORY;
+}
+
 vks_status vks_buffer_create(vks_device *device, const vks_buffer_info *info, vks_surface **out)
 {
     const uint32_t usages = 2 * VKS_BUFFER_INDIRECT - 1, usual = VKS_BUFFER_COPY | VKS_BUFFER_STORAGE;
@@ -87,9 +97,10 @@ vks_status vks_buffer_create(vks_device *device, const vks_buffer_info *info, vk
     vks_status status = vks_device_check(device);
     if (status)
         return status;
-    if (info->nbytes < 1 || info->nbytes > VKS_LARGEST_MEMORY)
+    uint64_t most = device->timeline ? VKS_LARGEST_MEMORY : physical_memory();
+    if (info->nbytes < 1 || info->nbytes > most)
         return vks_fail(VKS_BAD_VALUE, 0, "nbytes is %llu; allowed is 1 to %llu", (unsigned long long)info->nbytes,
-                        (unsigned long long)VKS_LARGEST_MEMORY);
+                        (unsigned long long)most);
     if (info->usage & ~usages)
         return vks_fail(VKS_BAD_VALUE, (int)info->usage, "usage is 0x%x; allowed are bits of 0x%x", info->usage,
                         usages);

@@ -79,6 +79,7 @@ void vks_surface_unref(vks_surface *);
 typedef struct { uint64_t image; uint64_t memory; uint32_t format, width, height, tiling, usage; } vks_vulkan_image;
 int vks_surface_get_vulkan(vks_surface *, vks_vulkan_image *);
 int vks_surface_cmd_acquire(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
+int vks_surface_cmd_release(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
 typedef struct vks_swapchain vks_swapchain;
 typedef struct { uint64_t surface; uint32_t width, height, format, present_mode, image_count, frames_in_flight;
     bool sizes_itself; } vks_window_info;

@@ -74,7 +74,7 @@ def test_an_unknown_usage_is_refused_with_the_list_of_the_known_ones(device: vks
         device.create_buffer(64, usage=())
 
 
-@pytest.mark.parametrize("nbytes", [0, -1, 2**48 + 1, 2**80])
+@pytest.mark.parametrize("nbytes", [0, -1, 2**47, 2**48 + 1, 2**80])
 def test_a_size_that_no_driver_has_is_refused_with_the_value(device: vks.Device, nbytes: int) -> None:
     with pytest.raises(ValueError, match=rf"nbytes is {nbytes}; allowed is "):
         device.create_buffer(nbytes)

@@ -268,6 +268,93 @@ def test_a_vulkan_device_of_c_opens_a_surface_of_the_cpu_backend_or_says_why_not
         library.surface_descriptor_close(got)
 
 
+@pytest.mark.rule("C4", "E5")
+def test_a_vulkan_device_of_c_opens_a_buffer_of_the_cpu_backend_or_says_why_not(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    if device.backend != "vulkan":
+        pytest.skip("needs a Vulkan device")
+    with vks.open(backend="cpu") as cpu, cpu.create_buffer(5001) as buffer:
+        with buffer.access(0, 1):
+            buffer.write(np.full(5001, 90, np.uint8))
+        with buffer.export() as descriptor:
+            descriptor.send(pair[0])
+        got = library.ffi.new("vks_surface_descriptor *")
+        assert library.buffer_descriptor_recv(pair[1].fileno(), library.deadline(), got) == "OK"
+        before = open_fds()
+        out = library.ffi.new("vks_surface **")
+        status = library.buffer_open(here, got, out)
+        if "host_pointer" not in device.capabilities.surface_memory:
+            assert (status, open_fds()) == ("UNSUPPORTED", before)
+            library.surface_descriptor_close(got)
+            return
+        assert status == "OK", library.error
+        assert library.surface_acquire(out[0], 1, library.deadline()) == "OK"
+        assert library.make("buffer_get_vulkan", "vks_vulkan_buffer", out[0]).nbytes == 5001
+        seen = buffer_view(library, out[0], 5001)
+        assert (seen == 90).all()
+        seen[:] = 91
+        assert library.surface_release(out[0], 2) == "OK"
+        with buffer.access(2, 0):
+            assert (buffer.read() == 91).all()
+        library.surface_close(out[0])
+        library.surface_unref(out[0])
+        assert open_fds() == before
+        library.surface_descriptor_close(got)
+
+
+@pytest.mark.rule("C4", "E5")
+def test_an_engines_command_buffer_takes_a_turn_on_a_buffer_between_two_turns_of_python(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    if device.backend != "vulkan":
+        pytest.skip("needs a Vulkan device")
+    from vkshare.backends.vulkan.api import VK, device_functions, ffi, handle, instance_functions, new
+
+    handles = library.make("device_get_vulkan", "vks_vulkan_device", here)
+    own = handle("VkDevice", int(library.ffi.cast("uintptr_t", handles.device)))
+    instance = handle("VkInstance", int(library.ffi.cast("uintptr_t", handles.instance)))
+    vk = device_functions(instance_functions(instance, int(library.ffi.cast("uintptr_t", handles.get))), own)
+    queue = handle("VkQueue", int(library.ffi.cast("uintptr_t", handles.queue)))
+    pool = vk.make(
+        "vkCreateCommandPool", own, new("VkCommandPoolCreateInfo", queueFamilyIndex=handles.queue_family), None
+    )
+    commands = ffi.new("VkCommandBuffer *")
+    vk.vkAllocateCommandBuffers(
+        own, new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1), commands
+    )
+    with device.create_buffer(4096, usage=("copy", "storage")) as buffer, buffer.export() as descriptor:
+        descriptor.send(pair[0])
+        got = library.ffi.new("vks_surface_descriptor *")
+        assert library.buffer_descriptor_recv(pair[1].fileno(), library.deadline(), got) == "OK"
+        theirs = library.make("buffer_open", "vks_surface *", here, got)
+        library.surface_descriptor_close(got)
+        with buffer.access(0, 1):
+            buffer.write(np.full(4096, 1, np.uint8))
+        assert library.surface_acquire(theirs, 1, library.deadline()) == "OK"
+        assert library.surface_cpu_access(theirs, library.deadline()) == "OK"  # Python's work has run
+        found = library.make("buffer_get_vulkan", "vks_vulkan_buffer", theirs)
+        raw = library.ffi.cast("void *", int(ffi.cast("uintptr_t", commands[0])))
+        turn = 0, VK.PIPELINE_STAGE_2_ALL_TRANSFER_BIT, VK.ACCESS_2_TRANSFER_WRITE_BIT
+        vk.vkBeginCommandBuffer(commands[0], new("VkCommandBufferBeginInfo"))
+        assert library.surface_cmd_acquire(theirs, raw, *turn) == "OK", library.error
+        vk.vkCmdFillBuffer(commands[0], handle("VkBuffer", found.buffer), 1024, 2048, 0x07070707)
+        assert library.surface_cmd_release(theirs, raw, *turn) == "OK", library.error
+        vk.vkEndCommandBuffer(commands[0])
+        submit = new("VkSubmitInfo2", pCommandBufferInfos=[new("VkCommandBufferSubmitInfo", commandBuffer=commands[0])])
+        vk.vkQueueSubmit2(queue, 1, submit, ffi.NULL)
+        vk.vkQueueWaitIdle(queue)
+        assert library.surface_release(theirs, 2) == "OK"
+        with buffer.access(2, 0):
+            seen = buffer.read()
+            assert (seen[1024:3072] == 7).all()
+            assert (seen[:1024] == 1).all()
+            assert (seen[3072:] == 1).all()
+        library.surface_close(theirs)
+        library.surface_unref(theirs)
+    vk.vkDestroyCommandPool(own, pool, None)
+
+
 @pytest.mark.rule("C4")
 def test_every_fd_is_closed_and_every_image_destroyed_when_surfaces_and_devices_end(
     device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]

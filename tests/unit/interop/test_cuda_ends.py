@@ -17,7 +17,7 @@ import pytest
 from support.c_client import compiled
 from support.fake_driver import CAPTURING, FAILED, HERE, FakeDriver
 
-from vkshare import formats
+from vkshare import _native, formats
 from vkshare.backends.base import BufferSpec, MemoryHandle
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError, UnsupportedError
 from vkshare.interop.cuda import CUDASurface, driver, memory, sharing, streams
@@ -102,6 +102,26 @@ def test_a_buffer_is_mapped_with_exactly_its_bytes_and_is_an_array_of_one_dimens
         view.format  # noqa: B018
     del view, made
     assert cuda.freed() == ["cuMemFree", "cuDestroyExternalMemory"]
+
+
+@pytest.mark.rule("E5")
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4)])
+def test_a_capsule_of_fewer_dimensions_is_the_array_that_numpy_has(shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    lengths: Any = (*shape, 1, 1)[:3]
+    steps: Any = (*array.strides, 0, 0)[:3]
+
+    class Exporter:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **_: Any) -> object:
+            return _native.dlpack(array, array.ctypes.data, 1, 0, len(shape), 1, 8, lengths, steps, None)
+
+    seen = np.from_dlpack(Exporter())  # type: ignore[arg-type]
+    assert seen.shape == shape
+    assert (seen == array).all()
+    assert np.shares_memory(seen, array)
 
 
 # ---- freeing -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NoReturn
 
 from vkshare import _native
@@ -34,7 +35,9 @@ class CpuBackend:
         return _memory.open_memory(spec, memory)
 
     def create_buffer(self, spec: BufferSpec) -> _memory.CpuMemory[BufferSpec]:
-        arguments.integer("nbytes", spec.nbytes, 1, LARGEST_MEMORY)
+        # Its pages are allocated at once, and no process survives an allocation of more than there is.
+        largest = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+        arguments.integer("nbytes", spec.nbytes, 1, min(largest, LARGEST_MEMORY))
         return _memory.create(spec)
 
     def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> _memory.CpuMemory[BufferSpec]:
