@@ -1,6 +1,7 @@
 """How long does a hand-over to another process take, from Python, against C that waits in the same way?
 
-And what does one cost between two handles of one device?
+Is that of a large buffer dearer than that of a small one? And what does one cost between two
+handles of one device?
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import mmap
 import os
 import tempfile
+from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any
 
@@ -18,7 +20,7 @@ from benchmarks.measure import Timed, counted, repeated, timed
 from benchmarks.plan import Plan
 from benchmarks.processes import SPAWN, peer
 from benchmarks.shared_block import SharedBlock, keyed_ring
-from vkshare import Surface
+from vkshare import Buffer, Surface
 
 _TURN = 20e-3  # seconds: many time slices of the system's scheduler
 _TURN_OF_HANDLES = 10e-3
@@ -26,11 +28,14 @@ _WARM_UP = 10  # hand-overs
 # Of ours and of C's: how long a cache line travels between two cores depends on where its page
 # lies. Each turn takes two, one to warm up, so that an odd number brings all of them to the clock.
 _PAGES = 15
+_BUFFERS = 5  # of each size, for the same reason
+_LARGE, _SMALL = 64 << 20, 4 << 10  # bytes
 
 
 def run(plan: Plan) -> None:
     """Between processes, and on one device."""
     _between_processes(plan)
+    _large_and_small(plan)
     for adapter in devices.best_and_cpu():
         for _ in plan.alone():
             with devices.open_device(adapter) as one, devices.open_device(adapter) as two:
@@ -61,6 +66,27 @@ def _between_processes(plan: Plan) -> None:
                 plan.compare(what, one_way, most=1.5)
 
 
+def _large_and_small(plan: Plan) -> None:
+    """A buffer of 64 MiB there and back, in terms of one of 4 KiB: nothing that grows with the bytes is on the way."""
+    with contextlib.ExitStack() as stack, vkshare.open(backend="cpu", name="bench") as device:
+        buffers = [[stack.enter_context(device.create_buffer(n)) for _ in range(_BUFFERS)] for n in (_LARGE, _SMALL)]
+        sides = {name: _ours(each, 0, 1) for name, each in zip(("ours", "c"), buffers, strict=True)}
+        descriptors = [[stack.enter_context(buffer.export()) for buffer in each] for each in buffers]
+        with peer(peer_buffers, *descriptors, warm_up=_WARM_UP) as other:
+            for _ in other.places(plan):
+                what = "buffer of 64 MiB there and back between two processes"
+                plan.race(what, other.matches(sides, by_ours=True), turn=_TURN, against="4 KiB", most=1.1)
+
+
+def peer_buffers(large: list[Any], small: list[Any]) -> dict[str, Timed]:
+    """For the other process."""
+    device = vkshare.open(backend="cpu", name="bench peer")
+    return {
+        name: _ours([device.open_buffer(descriptor) for descriptor in each], 1, 0)
+        for name, each in (("ours", large), ("c", small))
+    }
+
+
 def peer_sides(descriptors: list[Any], *shared: Any) -> dict[str, Timed]:
     """For the other process."""
     device = vkshare.open(backend="cpu", name="bench peer")
@@ -82,7 +108,7 @@ def _sides(
     return sides
 
 
-def _ours(surfaces: list[Surface], take: int, give: int) -> Timed:
+def _ours(surfaces: Sequence[Surface | Buffer], take: int, give: int) -> Timed:
     turns = cycle(surfaces)  # the other process counts turns too, and starts at the same page
 
     @timed

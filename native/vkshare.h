@@ -58,6 +58,7 @@ extern "C" {
 /* The format of a surface: memory order of the components, and Vulkan's format of that name. Others
  * store these numbers: never renumber. */
 typedef enum vks_format {
+    VKS_FORMAT_NONE = 0, /* no pixels: a buffer */
     VKS_FORMAT_R8_UNORM = 1,
     VKS_FORMAT_RG8_UNORM,
     VKS_FORMAT_RGBA8_UNORM,
@@ -73,6 +74,9 @@ typedef enum vks_format {
     VKS_FORMAT_RG16_UNORM,
     VKS_FORMAT_RGBA16_UNORM,
     VKS_FORMAT_R32_UINT, /* whole numbers, which are cleared, filled and copied alone */
+    /* depth, 0 to 1: cleared, copied, and the depth of draws; of optimal tiling on Vulkan */
+    VKS_FORMAT_D16_UNORM,
+    VKS_FORMAT_D32_FLOAT,
 } vks_format;
 
 typedef enum vks_status {
@@ -374,7 +378,8 @@ vks_status vks_fence_external_lost(vks_fence *fence);
 /* ---- surfaces: one party's handle of a keyed mutex ------------------------------------------------------------- */
 
 typedef struct vks_surface_info {
-    uint32_t width, height, format; /* for vkshare ps only */
+    /* For vkshare ps only. A buffer has format VKS_FORMAT_NONE, and width + (height << 32) bytes. */
+    uint32_t width, height, format;
     /* CPU backend: the pixels in the process's memory. Vulkan: may be NULL. */
     void *pixels;
     size_t size, stride;
@@ -479,7 +484,9 @@ typedef struct vks_semaphore_point {
  * the engine must wait for and the point that it must signal. The engine must submit that signal
  * before it calls release. Blocks until the previous owner's release is submitted and, where
  * semaphores are not shared, has run. VKS_NOT_OWNER, VKS_TIMEOUT; VKS_UNSUPPORTED: the CPU backend,
- * or work of this owner on the surface is held. */
+ * or work of this owner on the surface is held.
+ * `signal` NULL: the engine submits to the device's own queue after this call. Then it needs neither
+ * point, because the acquire is a barrier for all that follows it there, and the release comes later. */
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
 

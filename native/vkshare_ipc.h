@@ -112,7 +112,8 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
 typedef enum vks_descriptor_kind {
     VKS_DESCRIPTOR_SURFACE = 1,
     VKS_DESCRIPTOR_FENCE = 2,
-    VKS_DESCRIPTOR_QUEUE = 3
+    VKS_DESCRIPTOR_QUEUE = 3,
+    VKS_DESCRIPTOR_BUFFER = 4
 } vks_descriptor_kind;
 
 typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
@@ -126,12 +127,22 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb,
  * 5 bgra8unorm, 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float,
  * 9 rgba32float, 10 r16float, 11 rg16float, 12 r16unorm, 13 rg16unorm, 14 rgba16unorm,
- * 15 r32uint. */
+ * 15 r32uint, 16 d16unorm, 17 d32float; a buffer has 0. */
 /* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and
  * HOST_CACHED, else of the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first
  * that is DEVICE_LOCAL. */
-enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1, VKS_LINEAR_IN_DEVICE_MEMORY = 2 };
+enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1, VKS_LINEAR_IN_DEVICE_MEMORY = 2, VKS_BUFFER = 3 };
 enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
+/* usage of a buffer, bits: those of VkBufferUsageFlagBits with the same names, and with COPY the
+ * permission to record copies. */
+enum {
+    VKS_BUFFER_COPY = 1,
+    VKS_BUFFER_STORAGE = 2,
+    VKS_BUFFER_VERTEX = 4,
+    VKS_BUFFER_INDEX = 8,
+    VKS_BUFFER_UNIFORM = 16,
+    VKS_BUFFER_INDIRECT = 32
+};
 /* memory_kind: memory of a Vulkan driver, or of the CPU backend. The latter is a memfd with exactly
  * the seals SEAL, SHRINK and GROW. Its stride is between the row length and the row length rounded
  * up to VKS_ROW_ALIGNMENT; its size is stride * height, rounded up to whole pages. */
@@ -142,14 +153,21 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
  * these properties: 2D, one level, one layer, one sample, exclusive (on NVIDIA's driver concurrent,
  * with its first graphics and its first transfer-only family), initialLayout UNDEFINED,
  * VkExternalMemoryImageCreateInfo with OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always,
- * COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE, STORAGE with _STORAGE; flags
- * MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
+ * COLOR_ATTACHMENT with VKS_USAGE_RENDER (of a depth format DEPTH_STENCIL_ATTACHMENT), SAMPLED with _SAMPLE, STORAGE
+ * with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
  *
  * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, in the layout
  * of the driver's own file. The file of lavapipe begins with {size, offset}, which every party can
  * rewrite and which lavapipe trusts when it imports and frees. So vks_surface_open_image()
  * allocates exportable memory in its place and maps the fd's pages over it, and an import by other
  * means needs a trusted party.
+ *
+ * A buffer's descriptor has the kind VKS_DESCRIPTOR_BUFFER and the same body and fds: tiling is
+ * VKS_BUFFER, format and stride are 0, and the buffer has width + (height << 32) bytes. It is
+ * imported as a VkBuffer of that size: handle type and sharing as those of an image; TRANSFER_SRC and
+ * TRANSFER_DST always, and the bits of `usage`; no flags. Its memory is of the type of VKS_LINEAR
+ * images where the driver is a software driver, else of that of VKS_OPTIMAL images. A memfd has the
+ * bytes in whole pages.
  */
 typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
     uint32_t width, height, format;
@@ -285,6 +303,28 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
  * vks_surface_cpu_access() and the release, and stay mapped until the last unref. VKS_UNSUPPORTED:
  * the CPU does not see the memory, because it is not VKS_LINEAR. */
 vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *stride);
+
+/* ---- buffers: bytes under a keyed mutex ------------------------------------------------------------------------- */
+
+/* A buffer is a vks_surface without pixels (rule E5). All calls of surfaces take it: its keys, fences,
+ * deaths, exports and its end are the same. vks_surface_export_descriptor() and
+ * vks_surface_descriptor_send() pass it on, and vks_surface_pixels() has its bytes, with stride 0. */
+typedef struct vks_buffer_info {
+    uint64_t nbytes; /* 1 to 2^48; a driver may allow less, and the CPU backend the machine's memory */
+    uint32_t usage;  /* VKS_BUFFER_COPY, ...; 0: copy and storage */
+} vks_buffer_info;
+
+/* A new buffer of zeros that other parties can open, unowned, with key 0, as
+ * vks_surface_create_image() makes a surface. Its memory is the CPU's on the CPU backend and with a
+ * software driver, else the GPU's. VKS_BAD_VALUE: a number in `info` is out of range.
+ * VKS_UNSUPPORTED: the driver cannot share the memory of buffers. */
+vks_status vks_buffer_create(vks_device *device, const vks_buffer_info *info, vks_surface **out);
+/* Opens another party's buffer, as vks_surface_open_image() opens a surface; its errors are the same:
+ * VKS_FOREIGN_DEVICE, VKS_BAD_PAGE, VKS_FULL, VKS_UNSUPPORTED. */
+vks_status vks_buffer_open(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out);
+/* vks_surface_descriptor_recv() for a buffer; it blocks, too. Each of the two refuses the other's
+ * descriptors (VKS_BAD_PAGE). */
+vks_status vks_buffer_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out);
 
 /* A descriptor of the fence for another party; the caller closes it. VKS_UNSUPPORTED: the fence
  * adopted an engine's semaphore. */

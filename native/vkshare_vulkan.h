@@ -144,7 +144,8 @@ typedef struct vks_adopt_image_info {
     vks_image_info image; /* as the VkImage was made; has_tight_rows is not read; usage with VKS_USAGE_COPY */
     VkImage handle;       /* VK_SHARING_MODE_EXCLUSIVE on the family of the device's queue */
     VkImageLayout layout; /* now: GENERAL, UNDEFINED (the contents are lost), PREINITIALIZED, or an _OPTIMAL one of
-                             COLOR_ATTACHMENT, SHADER_READ_ONLY, TRANSFER_SRC, TRANSFER_DST */
+                             COLOR_ATTACHMENT (of a depth format DEPTH_STENCIL_ATTACHMENT), SHADER_READ_ONLY,
+                             TRANSFER_SRC, TRANSFER_DST */
     /* If other parties are to open the surface: memory made with VkExportMemoryAllocateInfo for an
      * opaque fd, for this image alone, of the size of its VkMemoryRequirements, for an image as
      * vks_surface_body describes it. VK_NULL_HANDLE: they cannot. On a software driver its pages are
@@ -165,6 +166,16 @@ typedef struct vks_adopt_image_info {
  * driver has no such images, or cannot export the memory as it would its own. */
 vks_status vks_surface_adopt_image(vks_device *device, const vks_adopt_image_info *info, vks_surface **out);
 
+typedef struct vks_vulkan_buffer {
+    VkBuffer buffer;       /* of nbytes, rounded up to a multiple of 4 */
+    VkDeviceMemory memory; /* bound to the buffer from offset 0 on */
+    uint64_t nbytes;
+    VkBufferUsageFlags usage;
+} vks_vulkan_buffer;
+
+/* The same for a buffer of vks_buffer_create() or vks_buffer_open(). VKS_UNSUPPORTED: it has none. */
+vks_status vks_buffer_get_vulkan(vks_surface *buffer, vks_vulkan_buffer *out);
+
 /* ---- turns ----------------------------------------------------------------------------------------------------- */
 
 /* Records a barrier into an engine's command buffer: from the shared layout, GENERAL, to `layout`,
@@ -172,7 +183,8 @@ vks_status vks_surface_adopt_image(vks_device *device, const vks_adopt_image_inf
  * records the way back, after such commands; host memory is made visible to the CPU. The queue
  * family needs no barrier of the engine's, because the library transfers the image in its own
  * batches, before and after the engine's. Neither calls the queue; the caller synchronizes the
- * command buffer, as with every vkCmd. VKS_UNSUPPORTED: the surface has no VkImage. */
+ * command buffer, as with every vkCmd. A buffer has no layout, so `layout` is not read for it.
+ * VKS_UNSUPPORTED: the surface has no VkImage and no VkBuffer. */
 vks_status vks_surface_cmd_acquire(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
                                    VkPipelineStageFlags2 stages, VkAccessFlags2 access);
 vks_status vks_surface_cmd_release(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,

@@ -32,6 +32,8 @@ EXAMPLES = {  # those that users meet first
     "open_receiver",
     "Device.create_surface",
     "Device.open_surface",
+    "Device.create_buffer",
+    "Device.open_buffer",
     "Device.create_fence",
     "Device.create_swapchain",
     "Device.record",
@@ -123,7 +125,8 @@ def methods(root: Path, owner: Public) -> Iterator[Public]:
         if not each.name.startswith("_") and not any(map(PROPERTY.fullmatch, decorators)):
             yield Public(f"{owner.name}.{each.name}", owner.path, each)
     own = {f"{owner.name}.{each.name}" for each in every}
-    for base in map(ast.unparse, owner.node.bases):
+    generic = (each.value if isinstance(each, ast.Subscript) else each for each in owner.node.bases)
+    for base in map(ast.unparse, generic):
         file = root / "_native.pyi" if base.startswith("_native.") else owner.path
         if found := definition(root, file, base.removeprefix("_native.")):
             yield from (each for each in methods(root, Public(owner.name, *found)) if each.name not in own)

@@ -140,9 +140,9 @@ class Tree:
         return all(self._compile(suite) and self._digest(suite) == was for suite, was in self._unbroken.items())
 
     def _built(self) -> list[Path]:
-        """The library and the extensions that use it, as the build has them."""
+        """The library, the extensions that use it and the Vulkan layer, as the build has them."""
         folder = self.folder / "build-pytest"
-        return sorted([*folder.glob("lib/libvkshare.so.?"), *folder.glob("_*.so")])
+        return sorted([*folder.glob("lib/libvkshare.so.?"), *folder.glob("_*.so"), *folder.glob("layers/*.so")])
 
     def _install(self, binary: Path, built: Path) -> None:
         """Put a file where the installation has the built one, which has the same place below its folder."""

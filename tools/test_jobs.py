@@ -29,6 +29,7 @@ C_BUILDS = {"tsan": "thread", "asan": "address,undefined", "plain": ""}  # the l
 C_BUILDS_OF_TEST = ("plain",)
 KILLS = {False: "1000", True: "10000"}  # in native/tests/test_kills.c, by whether this is `make test-full`
 ARGUMENT_CALLS = {False: "50000", True: "1000000"}  # in native/tests/test_arguments.c, the latter under ASAN (C8)
+ZIG = "0.17.1"  # a C compiler for other architectures, with their C libraries
 OLDEST_CMAKE = "3.22.6"  # CMakeLists.txt's cmake_minimum_required, of which PyPI has this release
 
 
@@ -91,7 +92,7 @@ def all_jobs(pytest_arguments: list[str], *, full: bool = False) -> list[Job]:
     jobs.append(_model_job(full))
     if full:
         jobs += [_wheel_job(version) for version in INTERPRETERS]
-        jobs.append(_cmake_job())
+        jobs += [_cmake_job(), _aarch64_job()]
     return jobs
 
 
@@ -221,6 +222,43 @@ def _cmake_job() -> Job:
         [*cmake, "--build", engine],
         [f"{engine}/engine"],
         [*ctest, "--test-dir", tree, "--no-tests=error", "-R", "^test_decimal$", "--output-junit", str(junit)],
+    ]
+    job.collect = lambda: from_junit(junit, ROOT / "native" / "tests", job.suite) if junit.is_file() else None
+    return job
+
+
+def _aarch64_job() -> Job:
+    """Build the C core for another architecture and C library, and run the rasteriser's tests in an emulator (E21)."""
+    folder = ROOT / "build" / "aarch64"
+    zig, tree, junit = folder / "zig", str(folder / "tree"), RESULTS / "ctest-aarch64.xml"
+    job = Job(NATIVE, "aarch64", environment=venv_path() | {"ZIG_GLOBAL_CACHE_DIR": str(folder / "cache")})
+    emulator = sysroot("--emulator")
+    if emulator.returncode:
+        job.unavailable = "qemu is not here: tools/sysroot could not unpack it"
+        return job
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
+    compiler = f"{zig / 'ziglang' / 'zig'};cc;-target;aarch64-linux-musl"
+    options = [
+        "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={compiler}",
+        f"-DCMAKE_CROSSCOMPILING_EMULATOR={emulator.stdout.strip()}", "-DCMAKE_EXE_LINKER_FLAGS=-static",
+        "-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON",
+    ]  # fmt: skip
+    names = sorted(path.stem for path in (ROOT / "native" / "tests").glob("test_raster*.c"))
+    job.commands = [
+        [*pip, "--upgrade", "--target", str(zig), f"ziglang=={ZIG}"],
+        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", tree, *options],
+        ["cmake", "--build", tree, "-j2", "--target", *names],
+        [
+            "ctest",
+            "--test-dir",
+            tree,
+            "--no-tests=error",
+            "-R",
+            "^test_raster",
+            "--output-on-failure",
+            "--output-junit",
+            str(junit),
+        ],
     ]
     job.collect = lambda: from_junit(junit, ROOT / "native" / "tests", job.suite) if junit.is_file() else None
     return job

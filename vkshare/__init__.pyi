@@ -1,5 +1,6 @@
 # The public names: type checkers read this file, and vkshare/__init__.py takes its names from it.
 from vkshare import compositor as compositor
+from vkshare import engines as engines
 from vkshare import errors as errors
 from vkshare import formats as formats
 from vkshare import interop as interop
@@ -10,6 +11,7 @@ from vkshare.core.adapter import Adapter as Adapter
 from vkshare.core.adapter import Capabilities as Capabilities
 from vkshare.core.adapter import adapters as adapters
 from vkshare.core.adapter import vulkan_requirements as vulkan_requirements
+from vkshare.core.buffer import Buffer as Buffer
 from vkshare.core.commands import CommandList as CommandList
 from vkshare.core.commands import Submission as Submission
 from vkshare.core.device import Device as Device
@@ -24,6 +26,7 @@ from vkshare.core.queue import SurfaceQueue as SurfaceQueue
 from vkshare.core.queue_ends import Consumer as Consumer
 from vkshare.core.queue_ends import Producer as Producer
 from vkshare.core.surface import Surface as Surface
+from vkshare.core.view import BufferView as BufferView
 from vkshare.core.view import View as View
 from vkshare.errors import AbandonedError as AbandonedError
 from vkshare.errors import AcquireTimeout as AcquireTimeout
@@ -40,6 +43,7 @@ from vkshare.errors import UnsupportedError as UnsupportedError
 from vkshare.errors import VkshareError as VkshareError
 from vkshare.errors import VulkanError as VulkanError
 from vkshare.formats import Format as Format
+from vkshare.ipc.descriptors import BufferDescriptor as BufferDescriptor
 from vkshare.ipc.descriptors import FenceDescriptor as FenceDescriptor
 from vkshare.ipc.descriptors import SurfaceDescriptor as SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor as QueueDescriptor

@@ -51,6 +51,11 @@ class Format:
         return self.name.endswith("uint")
 
     @property
+    def is_depth(self) -> bool:
+        """Whether pixels are depth: commands clear and copy it, and draw with it as depth alone."""
+        return self.name in ("d16unorm", "d32float")
+
+    @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
         """`dtype` as NumPy's object. Imports NumPy."""
         import numpy as np
@@ -80,13 +85,15 @@ FORMATS: dict[str, Format] = {
         Format("rg16unorm", 13, 4, 2, "uint16", 77),  # VK_FORMAT_R16G16_UNORM
         Format("rgba16unorm", 14, 8, 4, "uint16", 91),  # VK_FORMAT_R16G16B16A16_UNORM
         Format("r32uint", 15, 4, 1, "uint32", 98),  # VK_FORMAT_R32_UINT
+        Format("d16unorm", 16, 2, 1, "uint16", 124),  # VK_FORMAT_D16_UNORM
+        Format("d32float", 17, 4, 1, "float32", 126),  # VK_FORMAT_D32_SFLOAT
     )
 }
 _BY_CODE = {f.code: f for f in FORMATS.values()}
 
 # Asked for often enough to deserve an answer of their own (UnsupportedError for now).
 _NOT_YET = {
-    **dict.fromkeys(("depth16unorm", "depth24plus", "depth32float", "depth24plus-stencil8"), "depth"),
+    **dict.fromkeys(("depth24plus", "depth24plus-stencil8", "depth32float-stencil8"), "stencil"),
     **dict.fromkeys(("nv12", "p010", "i420", "yuv420p"), "multi-planar images"),
 }
 

@@ -16,8 +16,8 @@ static void draw(const vks_surface_body *picture, unsigned char *pixels, size_t 
 
 int main(int count, char **words)
 {
-    static const size_t pixel_sizes[] = {0, 1,  2, 4, 4, 4, 4, 4,
-                                         8, 16, 2, 4, 2, 4, 8, 4}; /* by vks_surface_body.format */
+    static const size_t pixel_sizes[] = {0,  1, 2, 4, 4, 4, 4, 4, 8,
+                                         16, 2, 4, 2, 4, 8, 4, 2, 4}; /* by vks_surface_body.format */
     arguments given = read_arguments(count, words);
     vks_surface_descriptor descriptor = receive(given.path);
     vks_device *device;

@@ -93,7 +93,7 @@ static void draw(const void *vertices, uint32_t floats, const struct vks_image *
                  struct vks_pool *pool)
 {
     struct vks_vertex_layout layout = {vertices, floats, 0, 4, floats > 8 ? 8 : -1};
-    vks_raster_draw_triangles(&target, &layout, TRIANGLES * 3, texture, filter, 8, pool);
+    vks_raster_draw_triangles(&target, &layout, TRIANGLES * 3, texture, filter, 8, NULL, pool);
 }
 
 static const float colour[4] = {0.1f, 0.2f, 0.3f, 1};

@@ -2,16 +2,18 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "raster/format.h"
 #include "shm/memory.h"
 #include "surface/surface.h"
 
 static vks_status check_info(const vks_adopt_image_info *info)
 {
-    static const VkImageLayout layouts[] = {
+    const VkImageLayout layouts[] = {
         VK_IMAGE_LAYOUT_GENERAL,
         VK_IMAGE_LAYOUT_UNDEFINED,
         VK_IMAGE_LAYOUT_PREINITIALIZED,
-        VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL,
+        vks_format_is_depth(info->image.format) ? VK_IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL
+                                                : VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL,
         VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL,
         VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
         VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,

@@ -1,14 +1,20 @@
-/* barriers.c: barriers of an image, the commands that transfer its ownership, and its first use.
+/* barriers.c: barriers of an image or a buffer, the commands that transfer its ownership, and its first use.
  *
  * Between two turns an image is in layout GENERAL and belongs to VK_QUEUE_FAMILY_EXTERNAL (Vulkan
  * 1.3, 7.7.4). The library's own batches transfer it, so an engine's barriers are about the layout.
  */
 #include "engine/engine.h"
 
+#include "raster/format.h"
+
 #define EVERYTHING VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT
 #define ANY_ACCESS (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
-static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+static VkImageSubresourceRange whole(const vks_surface_image *image)
+{
+    bool is_depth = vks_format_is_depth(image->body.format);
+    return (VkImageSubresourceRange){is_depth ? VK_IMAGE_ASPECT_DEPTH_BIT : VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+}
 
 void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands, vks_image_state from,
                        vks_image_state to, bool to_host)
@@ -28,11 +34,23 @@ void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands,
                                      .srcQueueFamilyIndex = from.family,
                                      .dstQueueFamilyIndex = to.family,
                                      .image = image->handle,
-                                     .subresourceRange = whole};
+                                     .subresourceRange = whole(image)};
+    VkBufferMemoryBarrier2 of_buffer = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER_2,
+                                        .srcStageMask = from.stages,
+                                        .srcAccessMask = from.access,
+                                        .dstStageMask = to.stages,
+                                        .dstAccessMask = to.access,
+                                        .srcQueueFamilyIndex = from.family,
+                                        .dstQueueFamilyIndex = to.family,
+                                        .buffer = image->buffer,
+                                        .size = VK_WHOLE_SIZE};
+    bool is_buffer = vks_image_is_buffer(image);
     VkDependencyInfo info = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
                              .memoryBarrierCount = to_host,
                              .pMemoryBarriers = &host,
-                             .imageMemoryBarrierCount = 1,
+                             .bufferMemoryBarrierCount = is_buffer,
+                             .pBufferMemoryBarriers = &of_buffer,
+                             .imageMemoryBarrierCount = !is_buffer,
                              .pImageMemoryBarriers = &barrier};
     image->engine->CmdPipelineBarrier2(commands, &info);
 }
@@ -89,10 +107,20 @@ static void nothing(const vks_surface_image *image, VkCommandBuffer commands) { 
 static void zero_and_release(const vks_surface_image *image, VkCommandBuffer commands)
 {
     static const VkClearColorValue zero;
+    static const VkClearDepthStencilValue near;
+    VkImageSubresourceRange all = whole(image);
+    if (vks_image_is_buffer(image)) {
+        image->engine->CmdFillBuffer(commands, image->buffer, 0, VK_WHOLE_SIZE, 0);
+        release(image, commands);
+        return;
+    }
     vks_image_barrier(
         image, commands, (vks_image_state){VK_IMAGE_LAYOUT_UNDEFINED, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, 0},
         (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, VK_QUEUE_FAMILY_IGNORED, EVERYTHING, ANY_ACCESS}, false);
-    image->engine->CmdClearColorImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &whole);
+    if (vks_format_is_depth(image->body.format))
+        image->engine->CmdClearDepthStencilImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &near, 1, &all);
+    else
+        image->engine->CmdClearColorImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &all);
     release(image, commands);
 }
 

@@ -17,16 +17,18 @@
     X(DestroyDevice) X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements2)                   \
     X(GetImageSubresourceLayout) X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(MapMemory) X(GetMemoryFdKHR)     \
     X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
-    X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
+    X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage) X(CmdClearDepthStencilImage) X(CreateBuffer)      \
+    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer)
 /* clang-format on */
 
-/* A surface's image. Its `body` is what a descriptor of it says. */
+/* The image of a surface, or the buffer. Its `body` is what a descriptor of it says. */
 typedef struct vks_surface_image vks_surface_image;
 struct vks_surface_image {
     struct vks_engine *engine; /* NULL: memory of the CPU backend */
     vks_surface_image *next, *previous;
     vks_surface_body body;
     VkImage handle;
+    VkBuffer buffer; /* in the place of an image, where body.tiling is VKS_BUFFER */
     VkDeviceMemory memory;
     VkMemoryRequirements needs;
     VkCommandBuffer commands[VKS_FAMILIES][2]; /* acquire and release */
@@ -127,6 +129,19 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
 vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type);
 vks_status vks_image_bind(vks_surface_image *image);
 
+/* The parts of both: its families, of which it returns the number (0: exclusive); and, from what the
+ * driver answered, the requirements. */
+uint32_t vks_image_sharing_families(const vks_engine *engine, uint32_t families[3]);
+void vks_image_set_requirements(vks_surface_image *image, const VkMemoryRequirements2 *needs,
+                                const VkMemoryDedicatedRequirements *dedicated);
+
+/* ---- buffer.c: the same steps for a buffer ---- */
+static inline bool vks_image_is_buffer(const vks_surface_image *image) { return image->body.tiling == VKS_BUFFER; }
+vks_status vks_buffer_check_support(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type,
+                                    VkExternalMemoryFeatureFlags needed);
+vks_status vks_buffer_create_handle(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type);
+VkBufferUsageFlags vks_buffer_usage(const vks_surface_body *body);
+
 /* ---- host_image.c ---- */
 /* An image over the pages of a surface of the CPU backend, without a copy. */
 vks_status vks_image_open_host(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
@@ -143,7 +158,12 @@ vks_status vks_surface_from_image(vks_device *device, vks_surface_image *image, 
                                   vks_surface **out);
 /* Frees an image of either backend; nothing runs on it. */
 void vks_image_drop(vks_surface_image *image);
-/* The surface's VkImage. VKS_UNSUPPORTED: it has none. */
+/* A surface with a new image, or buffer, of these properties. */
+vks_status vks_surface_create_memory(vks_device *device, const vks_surface_body *body, bool has_tight_rows,
+                                     bool discard_unowned, vks_surface **out);
+/* A surface over the memory of a descriptor whose kind was checked. */
+vks_status vks_surface_open_memory(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out);
+/* The surface's VkImage, or VkBuffer. VKS_UNSUPPORTED: it has none. */
 vks_status vks_surface_vulkan_image(const vks_surface *surface, vks_surface_image **out);
 
 #endif

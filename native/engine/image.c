@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "raster/format.h"
 #include "shm/memory.h"
 
 #define LARGEST_HEADER                                                                                                 \
@@ -37,16 +38,24 @@ VkFormat vks_vulkan_format(uint32_t format)
                                        VK_FORMAT_R16_UNORM,
                                        VK_FORMAT_R16G16_UNORM,
                                        VK_FORMAT_R16G16B16A16_UNORM,
-                                       VK_FORMAT_R32_UINT};
+                                       VK_FORMAT_R32_UINT,
+                                       VK_FORMAT_D16_UNORM,
+                                       VK_FORMAT_D32_SFLOAT};
     return format < sizeof formats / sizeof *formats ? formats[format] : VK_FORMAT_UNDEFINED;
 }
 
 /* ---- what the driver is asked for ---- */
 
+static VkImageUsageFlags attachment(uint32_t format)
+{
+    return vks_format_is_depth(format) ? VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT
+                                       : VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT;
+}
+
 VkImageUsageFlags vks_image_usage(const vks_surface_body *body)
 {
     return VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT | /* for zeros, read() and write() */
-           (body->usage & VKS_USAGE_RENDER ? VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT : 0) |
+           (body->usage & VKS_USAGE_RENDER ? attachment(body->format) : 0) |
            (body->usage & VKS_USAGE_SAMPLE ? VK_IMAGE_USAGE_SAMPLED_BIT : 0) |
            (body->usage & VKS_USAGE_STORAGE ? VK_IMAGE_USAGE_STORAGE_BIT : 0);
 }
@@ -65,6 +74,8 @@ static VkImageCreateFlags create_flags(const vks_surface_body *body)
 vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type,
                                    VkExternalMemoryFeatureFlags needed)
 {
+    if (vks_image_is_buffer(image))
+        return vks_buffer_check_support(image, handle_type, needed);
     const vks_engine *engine = image->engine;
     vks_surface_body *body = &image->body;
     VkPhysicalDeviceExternalImageFormatInfo external = {
@@ -79,6 +90,10 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
     VkExternalImageFormatProperties shared = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES};
     VkImageFormatProperties2 answer = {.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2, .pNext = &shared};
     const char *name = engine->physical.adapter.name, *tiling = body->tiling == VKS_OPTIMAL ? "optimal" : "linear";
+    if (vks_format_is_depth(body->format) && body->tiling != VKS_OPTIMAL)
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "a linear image of format %u: depth is in the driver's own order: use VKS_OPTIMAL, or copy it",
+                        body->format);
     VkResult code = engine->instance.GetPhysicalDeviceImageFormatProperties2(engine->physical.handle, &info, &answer);
     VkExternalMemoryFeatureFlags features = shared.externalMemoryProperties.externalMemoryFeatures;
     if (code == VK_ERROR_FORMAT_NOT_SUPPORTED || (!code && (features & needed) != needed))
@@ -99,7 +114,7 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
 /* Where the driver has a family that only copies, every device's images are shared with it, an
  * engine's too: both sides of a hand-over must make the same image. Returns the number of
  * families. */
-static uint32_t sharing_families(const vks_engine *engine, uint32_t families[3])
+uint32_t vks_image_sharing_families(const vks_engine *engine, uint32_t families[3])
 {
     const vks_physical *physical = &engine->physical;
     uint32_t n = 0, users[] = {physical->graphics_family, physical->transfer_family, engine->families[VKS_GRAPHICS]};
@@ -111,6 +126,15 @@ static uint32_t sharing_families(const vks_engine *engine, uint32_t families[3])
     return n;
 }
 
+void vks_image_set_requirements(vks_surface_image *image, const VkMemoryRequirements2 *needs,
+                                const VkMemoryDedicatedRequirements *dedicated)
+{
+    image->needs = needs->memoryRequirements;
+    image->body.memory_size = image->needs.size;
+    image->must_be_dedicated |= dedicated->requiresDedicatedAllocation;
+    image->body.dedicated = image->must_be_dedicated || dedicated->prefersDedicatedAllocation;
+}
+
 void vks_image_read_requirements(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
@@ -120,12 +144,9 @@ void vks_image_read_requirements(vks_surface_image *image)
     VkMemoryDedicatedRequirements dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
     VkMemoryRequirements2 needs = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, .pNext = &dedicated};
     engine->GetImageMemoryRequirements2(engine->handle, &asked, &needs);
-    image->needs = needs.memoryRequirements;
-    body->memory_size = image->needs.size;
-    image->must_be_dedicated |= dedicated.requiresDedicatedAllocation;
+    vks_image_set_requirements(image, &needs, &dedicated);
     /* NVIDIA compresses small images in allocations of other kinds, of which CUDA does not know. */
-    body->dedicated =
-        image->must_be_dedicated || dedicated.prefersDedicatedAllocation || body->tiling == VKS_LINEAR_IN_DEVICE_MEMORY;
+    body->dedicated |= body->tiling == VKS_LINEAR_IN_DEVICE_MEMORY;
     if (body->tiling == VKS_OPTIMAL)
         return;
     VkImageSubresource subresource = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
@@ -137,9 +158,11 @@ void vks_image_read_requirements(vks_surface_image *image)
 
 vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type)
 {
+    if (vks_image_is_buffer(image))
+        return vks_buffer_create_handle(image, handle_type);
     vks_engine *engine = image->engine;
     const vks_surface_body *body = &image->body;
-    uint32_t families[3], n_families = sharing_families(engine, families);
+    uint32_t families[3], n_families = vks_image_sharing_families(engine, families);
     VkExternalMemoryImageCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO,
                                                 .handleTypes = handle_type};
     VkImageCreateInfo info = {.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
@@ -166,6 +189,12 @@ vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHan
 
 /* ---- its memory ---- */
 
+/* A buffer on a GPU is for shaders and CUDA. */
+static bool is_for_host(const vks_surface_image *image)
+{
+    return vks_image_is_buffer(image) ? image->engine->physical.adapter.is_software : image->body.tiling == VKS_LINEAR;
+}
+
 /* An import must choose as the export did (VUID-VkMemoryAllocateInfo-memoryTypeIndex-01742). */
 static uint32_t memory_type(const vks_surface_image *image)
 {
@@ -174,23 +203,24 @@ static uint32_t memory_type(const vks_surface_image *image)
                                        for_host[] = {coherent | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, coherent, 0},
                                        for_device[] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
     return vks_physical_memory_type(&image->engine->physical, image->needs.memoryTypeBits,
-                                    image->body.tiling == VKS_LINEAR ? for_host : for_device);
+                                    is_for_host(image) ? for_host : for_device);
 }
 
 static vks_status allocate(vks_surface_image *image, const void *extra)
 {
     vks_engine *engine = image->engine;
     uint32_t type = memory_type(image);
-    VkMemoryDedicatedAllocateInfo dedicated = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, .pNext = extra, .image = image->handle};
+    VkMemoryDedicatedAllocateInfo dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                               .pNext = extra,
+                                               .image = image->handle,
+                                               .buffer = image->buffer};
     VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                  .pNext = image->body.dedicated ? &dedicated : extra,
                                  .allocationSize = image->body.memory_size,
                                  .memoryTypeIndex = type};
     vks_status status =
         vks_vulkan_result(engine->AllocateMemory(engine->handle, &info, NULL, &image->memory), "vkAllocateMemory");
-    image->is_mappable =
-        !status && image->body.tiling == VKS_LINEAR && vks_physical_is_mappable(&engine->physical, type);
+    image->is_mappable = !status && is_for_host(image) && vks_physical_is_mappable(&engine->physical, type);
     return status;
 }
 
@@ -341,9 +371,12 @@ vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *bod
 vks_status vks_image_bind(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
+    bool is_buffer = vks_image_is_buffer(image);
     VkDeviceSize offset = image->body.memory_offset;
-    vks_status status = vks_vulkan_result(engine->BindImageMemory(engine->handle, image->handle, image->memory, offset),
-                                          "vkBindImageMemory");
+    vks_status status =
+        vks_vulkan_result(is_buffer ? engine->BindBufferMemory(engine->handle, image->buffer, image->memory, offset)
+                                    : engine->BindImageMemory(engine->handle, image->handle, image->memory, offset),
+                          is_buffer ? "vkBindBufferMemory" : "vkBindImageMemory");
     if (!status && image->is_mappable && !image->mapped)
         status = map(image);
     if (!status && image->is_mappable)
@@ -422,9 +455,11 @@ void vks_image_destroy_objects(vks_surface_image *image)
         engine->FreeCommandBuffers(engine->handle, engine->pools[VKS_GRAPHICS], 1, &image->initial);
     if (!image->is_adopted) {
         engine->DestroyImage(engine->handle, image->handle, NULL);
+        engine->DestroyBuffer(engine->handle, image->buffer, NULL);
         engine->FreeMemory(engine->handle, image->memory, NULL);
     }
     image->handle = VK_NULL_HANDLE;
+    image->buffer = VK_NULL_HANDLE;
     image->pixels = image->mapped = NULL;
     *(image->previous ? &image->previous->next : &engine->images) = image->next;
     if (image->next)

@@ -10,6 +10,7 @@
     X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceMemoryProperties)                   \
     X(GetPhysicalDeviceQueueFamilyProperties) X(GetPhysicalDeviceFeatures2) X(EnumerateDeviceExtensionProperties)      \
     X(GetPhysicalDeviceImageFormatProperties2) X(GetPhysicalDeviceExternalSemaphoreProperties)                         \
+    X(GetPhysicalDeviceExternalBufferProperties) \
     X(CreateDevice) X(GetDeviceProcAddr)
 /* clang-format on */
 

@@ -29,7 +29,7 @@ static vks_status create_host(const vks_surface_body *body, bool has_tight_rows,
 {
     uint64_t alignment = has_tight_rows ? 1 : VKS_ROW_ALIGNMENT;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), row = body->width * (uint64_t)vks_format_bytes(body->format);
-    if (body->tiling != VKS_LINEAR)
+    if (body->tiling != VKS_LINEAR && body->tiling != VKS_BUFFER)
         return vks_fail(VKS_UNSUPPORTED, body->tiling, "the CPU backend has no tiling %u: VKS_LINEAR is 0",
                         body->tiling);
     vks_surface_image *image = calloc(1, sizeof *image);
@@ -38,8 +38,9 @@ static vks_status create_host(const vks_surface_body *body, bool has_tight_rows,
     image->fd = -1;
     image->body = *body;
     image->body.memory_kind = VKS_MEMFD;
-    image->body.stride = (row + alignment - 1) / alignment * alignment;
-    image->body.memory_size = (image->body.stride * body->height + page - 1) / page * page;
+    image->body.stride = (row + alignment - 1) / alignment * alignment; /* 0 of a buffer, which has no pixels */
+    uint64_t bytes = body->tiling == VKS_BUFFER ? vks_buffer_size(body) : image->body.stride * body->height;
+    image->body.memory_size = (bytes + page - 1) / page * page;
     vks_status status = vks_memfd_create("vkshare:surface", image->body.memory_size, false, &image->fd, &image->mapped);
     if (!status)
         status = vks_memory_reserve(image->fd, image->mapped, image->body.memory_size, 0);
@@ -154,17 +155,16 @@ vks_status vks_surface_from_image(vks_device *device, vks_surface_image *image, 
     return status;
 }
 
-static vks_status create(vks_device *device, const vks_image_info *info, vks_surface **out)
+static vks_status create(vks_device *device, const vks_surface_body *body, bool has_tight_rows, bool discard_unowned,
+                         vks_surface **out)
 {
     vks_surface_image *image;
     vks_engine *engine = NULL;
-    vks_status status = vks_image_check_info(info);
-    if (status || (device->timeline && (status = vks_engine_of(device, &engine))))
+    vks_status status = device->timeline ? vks_engine_of(device, &engine) : VKS_OK;
+    if (status || (status = engine ? vks_image_create(engine, body, has_tight_rows, &image)
+                                   : create_host(body, has_tight_rows, &image)))
         return status;
-    vks_surface_body body = vks_image_body(info);
-    status = engine ? vks_image_create(engine, &body, info->has_tight_rows, &image)
-                    : create_host(&body, info->has_tight_rows, &image);
-    return status ? status : vks_surface_from_image(device, image, info->discard_unowned, out);
+    return vks_surface_from_image(device, image, discard_unowned, out);
 }
 
 static vks_status open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out)
@@ -198,22 +198,18 @@ static vks_status open_image(vks_device *device, const vks_surface_descriptor *d
 }
 
 /* Both are calls of the driver, for which a shutdown waits. */
-vks_status vks_surface_create_image(vks_device *device, const vks_image_info *info, vks_surface **out)
+vks_status vks_surface_create_memory(vks_device *device, const vks_surface_body *body, bool has_tight_rows,
+                                     bool discard_unowned, vks_surface **out)
 {
-    VKS_NEEDS(device, info, out);
-    vks_status status = vks_device_check(device);
-    if (status)
-        return status;
     if (!vks_device_enter(device))
         return VKS_CLOSED;
-    status = create(device, info, out);
+    vks_status status = create(device, body, has_tight_rows, discard_unowned, out);
     vks_device_leave(device);
     return status;
 }
 
-vks_status vks_surface_open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out)
+vks_status vks_surface_open_memory(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out)
 {
-    VKS_NEEDS(device, descriptor, out);
     vks_status status = vks_device_check(device);
     if (status)
         return status;
@@ -222,6 +218,24 @@ vks_status vks_surface_open_image(vks_device *device, const vks_surface_descript
     status = open_image(device, descriptor, out);
     vks_device_leave(device);
     return status;
+}
+
+vks_status vks_surface_create_image(vks_device *device, const vks_image_info *info, vks_surface **out)
+{
+    VKS_NEEDS(device, info, out);
+    vks_status status = vks_device_check(device);
+    if (status || (status = vks_image_check_info(info)))
+        return status;
+    vks_surface_body body = vks_image_body(info);
+    return vks_surface_create_memory(device, &body, info->has_tight_rows, info->discard_unowned, out);
+}
+
+vks_status vks_surface_open_image(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out)
+{
+    VKS_NEEDS(device, descriptor, out);
+    if (descriptor->body.tiling == VKS_BUFFER)
+        return vks_fail(VKS_BAD_PAGE, VKS_BUFFER, "the descriptor is a buffer's: vks_buffer_open() opens it");
+    return vks_surface_open_memory(device, descriptor, out);
 }
 
 /* ---- properties ---- */
@@ -254,6 +268,9 @@ vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out)
     if (status)
         return status;
     const vks_surface_body *body = &image->body;
+    if (vks_image_is_buffer(image))
+        return vks_fail(VKS_UNSUPPORTED, VKS_BUFFER,
+                        "a buffer has no VkImage: vks_buffer_get_vulkan() has the VkBuffer");
     *out = (vks_vulkan_image){.image = image->handle,
                               .memory = image->memory,
                               .format = vks_vulkan_format(body->format),

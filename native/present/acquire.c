@@ -163,21 +163,27 @@ vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vk
     return status;
 }
 
+/* An image of the current generation, without a wait: frames that are out stay valid. */
+static vks_status acquire_current(vks_swapchain *s, vks_frame *out)
+{
+    if (s->info.vulkan ? !vks_swapchain_is_current(s) : vks_offscreen_check(s, out))
+        return VKS_TIMEOUT;
+    if (take_returned(s, out))
+        return VKS_OK;
+    vks_status status = acquire_image(s, 0, out);
+    if (status != VKS_STALE)
+        return status;
+    s->is_stale = s->current->is_out_of_date = s->has_tried = true;
+    return VKS_TIMEOUT;
+}
+
 static vks_status try_acquire(vks_swapchain *s, vks_frame *out)
 {
     vks_status status = vks_swapchain_check(s);
     if (status || (status = vks_pacing_wait(s, 0)) || (status = vks_swapchain_try_enter(s)))
         return status;
-    if (s->info.vulkan ? !vks_swapchain_is_current(s) : vks_offscreen_check(s, out))
-        status = VKS_TIMEOUT;
-    else if (!take_returned(s, out))
-        status = acquire_image(s, 0, out);
-    if (status == VKS_STALE) {
-        s->is_stale = s->current->is_out_of_date = s->has_tried = true;
-        status = VKS_TIMEOUT;
-    } else if (!status) {
+    if (!(status = acquire_current(s, out)))
         vks_pacing_acquired(s);
-    }
     return vks_swapchain_leave(s, status);
 }
 
@@ -213,13 +219,24 @@ static void put_back(vks_swapchain *s, uint32_t index)
     pthread_mutex_unlock(&s->device->lock);
 }
 
+static vks_status look_at_driver(vks_swapchain *s, uint64_t deadline)
+{
+    vks_frame frame;
+    if (is_shown_next(s))
+        return VKS_OK;
+    if (s->counts.acquired && !vks_swapchain_is_current(s))
+        return VKS_OK; /* the next acquire makes a generation: here the frames that are out would become invalid */
+    vks_status status = s->counts.acquired ? acquire_current(s, &frame) : acquire(s, deadline, &frame);
+    if (!status)
+        put_back(s, frame.index);
+    return status == VKS_INTERRUPTED ? VKS_TIMEOUT : status;
+}
+
 vks_status vks_acquire_look(vks_swapchain *s, uint64_t deadline)
 {
     vks_frame frame;
-    vks_status status = s->info.vulkan ? VKS_OK : vks_offscreen_check(s, &frame);
-    if (!status && !s->info.vulkan)
-        status = vks_offscreen_find(s) == UINT32_MAX ? VKS_TIMEOUT : VKS_OK;
-    else if (!status && !is_shown_next(s) && !(status = acquire(s, deadline, &frame)))
-        put_back(s, frame.index);
-    return status == VKS_INTERRUPTED ? VKS_TIMEOUT : status;
+    if (s->info.vulkan)
+        return look_at_driver(s, deadline);
+    vks_status status = vks_offscreen_check(s, &frame);
+    return !status && vks_offscreen_find(s) == UINT32_MAX ? VKS_TIMEOUT : status;
 }

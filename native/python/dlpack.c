@@ -28,7 +28,7 @@ typedef struct versioned_tensor {
 } versioned_tensor;
 
 #define READ_ONLY UINT64_C(1) /* DLPACK_FLAG_BITMASK_READ_ONLY */
-#define DIMENSIONS 3
+#define DIMENSIONS 3          /* at most; the shape and strides of fewer end with 1 and 0 */
 
 /* One block for either version that the consumer requests. */
 typedef struct tensor_block {
@@ -72,14 +72,15 @@ static void delete_capsule(PyObject *capsule)
 PyObject *vkpy_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *keep, *read_only; /* read_only None: the consumer supports no versions */
-    dl_tensor tensor = {.n_dimensions = DIMENSIONS, .lanes = 1};
+    dl_tensor tensor = {.lanes = 1};
     unsigned long long address;
     tensor_block *block = calloc(1, sizeof *block);
     if (block == NULL)
         return PyErr_NoMemory();
-    if (!PyArg_ParseTuple(arguments, "OKiibb(LLL)(LLL)O:dlpack", &keep, &address, &tensor.device_type,
-                          &tensor.device_id, &tensor.code, &tensor.bits, &block->shape[0], &block->shape[1],
-                          &block->shape[2], &block->strides[0], &block->strides[1], &block->strides[2], &read_only)) {
+    if (!PyArg_ParseTuple(arguments, "OKiiibb(LLL)(LLL)O:dlpack", &keep, &address, &tensor.device_type,
+                          &tensor.device_id, &tensor.n_dimensions, &tensor.code, &tensor.bits, &block->shape[0],
+                          &block->shape[1], &block->shape[2], &block->strides[0], &block->strides[1],
+                          &block->strides[2], &read_only)) {
         free(block);
         return NULL;
     }
@@ -97,8 +98,7 @@ PyObject *vkpy_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments)
         block->as.managed = (managed_tensor){.tensor = tensor, .context = block, .deleter = delete_managed};
     PyObject *capsule = PyCapsule_New(block, name_of(versioned), delete_capsule);
     if (capsule == NULL)
-        free(block);
-    else
-        block->keep = Py_NewRef(keep);
+        return free(block), NULL;
+    block->keep = Py_NewRef(keep);
     return capsule;
 }

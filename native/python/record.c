@@ -95,14 +95,15 @@ static bool read_operand(vkpy_recording *self, const char *name, PyObject *objec
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-enum { MOST_PARAMETERS = 5 };
+enum { MOST_PARAMETERS = 6 };
 
-typedef enum kind { END, TARGET, SOURCE, TEXTURE, RECT, FROM, TO, AT, COLOUR, OPACITY, FILTER, ALPHA, ROWS } kind;
+enum kind { END, TARGET, SOURCE, TEXTURE, DEPTH, STATE, RECT, FROM, TO, AT, COLOUR, OPACITY, FILTER, ALPHA, ROWS };
 
 /* The arguments of a command. */
 typedef struct call {
-    operand target, source; /* the source: of a draw, the texture */
-    vks_rect from, to;      /* `to`: of a fill, the rectangle */
+    operand target, source, depth; /* the source: of a draw, the texture */
+    vks_depth_operand tested;
+    vks_rect from, to; /* `to`: of a fill, the rectangle */
     int32_t at[2];
     double colour[4];
     float opacity;
@@ -111,7 +112,7 @@ typedef struct call {
 } call;
 
 typedef struct parameter {
-    kind kind;
+    enum kind kind;
     int index;           /* among the arguments */
     const usage *needed; /* of a surface */
 } parameter;
@@ -132,6 +133,11 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
         return read_operand(self, "source", value, parameter->needed, &out->source);
     case TEXTURE:
         return value == Py_None || read_operand(self, "texture", value, parameter->needed, &out->source);
+    case DEPTH:
+        return read_operand(self, "depth", value, parameter->needed, &out->depth);
+    case STATE: /* vks_depth_test, + 8: depth is written; CommandList has checked it */
+        out->tested = (vks_depth_operand){out->depth.core, PyLong_AsLong(value) & 7, PyLong_AsLong(value) & 8};
+        return PyErr_Occurred() == NULL;
     case RECT:
         return vkpy_read_rect("rect", value, NULL, &out->to);
     case FROM:
@@ -141,7 +147,7 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
     case AT:
         return vkpy_read_point("at", value, out->at);
     case COLOUR:
-        return vkpy_read_colour(value, out->colour);
+        return vkpy_read_colour(value, out->target.core.drawable, out->colour);
     case OPACITY:
         return vkpy_read_opacity(value, &out->opacity);
     case FILTER:
@@ -168,13 +174,11 @@ static bool read_all(vkpy_recording *self, const command *command, PyObject *con
 
 static PyObject *refused(vks_status status, const command *command)
 {
-    if (status == VKS_UNSUPPORTED) {
+    if (status != VKS_BAD_VALUE) {
         char what[64];
         snprintf(what, sizeof what, "CommandList.%s()", command->name + 1); /* without the underscore */
         return vkpy_raise(status, what);
     }
-    if (status != VKS_BAD_VALUE)
-        return vkpy_raise(status, "CommandList");
     PyErr_SetString(PyExc_ValueError, vks_last_error()->text);
     vks_clear_error();
     return NULL;
@@ -186,7 +190,9 @@ static bool keep_used(vkpy_recording *self, const call *given)
     size_t n_uses;
     const vks_use *uses = vks_recording_uses(self->core, &n_uses);
     for (size_t i = (size_t)PyList_Size(self->used); i < n_uses; ++i) {
-        const operand *found = uses[i].surface == given->target.core.surface ? &given->target : &given->source;
+        const operand *found = uses[i].surface == given->target.core.surface   ? &given->target
+                               : uses[i].surface == given->source.core.surface ? &given->source
+                                                                               : &given->depth;
         if (PyList_Append(self->used, found->surface) < 0)
             return false;
     }
@@ -218,25 +224,27 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
     if (VKPY_UNLIKELY(count != command->count))
         return PyErr_Format(PyExc_TypeError, "CommandList.%s() takes %zd arguments but %zd were given", command->name,
                             command->count, count);
-    given.target = given.source = (operand){NULL};
+    given.target = given.source = given.depth = (operand){NULL};
     given.has_rows = false;
     PyObject *result = read_all(self, command, arguments, &given) ? append(self, command, &given) : NULL;
     if (given.has_rows)
         vkpy_close_rows(&given.rows);
     Py_XDECREF(given.target.surface);
     Py_XDECREF(given.source.surface);
+    Py_XDECREF(given.depth.surface);
     return result;
 }
 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
 /* COMMAND(NAME, number of arguments, (call of the core), parameters...) defines record_NAME(), the
- * method of Python's _NAME. */
-#define COMMAND(name, count, call_of_core, ...)                                                                        \
+ * method of Python's _NAME; COMMAND_AS has the name of its errors, too. */
+#define COMMAND(name, count, ...) COMMAND_AS(name, "_" #name, count, __VA_ARGS__)
+#define COMMAND_AS(name, shown, count, call_of_core, ...)                                                              \
     static vks_status append_##name(vks_recording *recording, const call *given) { return call_of_core; }              \
     static PyObject *record_##name(PyObject *self, PyObject *const *arguments, Py_ssize_t n)                           \
     {                                                                                                                  \
-        static const command described = {"_" #name, count, {__VA_ARGS__}, append_##name};                             \
+        static const command described = {shown, count, {__VA_ARGS__}, append_##name};                                 \
         return record(self, arguments, n, &described);                                                                 \
     }
 
@@ -255,8 +263,12 @@ COMMAND(composite, 5,
         {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3})
 COMMAND(draw_triangles, 4,
         vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
-                                     given->rows.floats, given->source.core, given->is_linear),
+                                     given->rows.floats, given->source.core, given->is_linear, NULL),
         {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {ROWS, 1})
+COMMAND_AS(draw_deep, "_draw_triangles", 6,
+           vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
+                                        given->rows.floats, given->source.core, given->is_linear, &given->tested),
+           {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {DEPTH, 4, &render}, {STATE, 5}, {ROWS, 1})
 
 static PyObject *record_close(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
@@ -283,6 +295,7 @@ static PyMethodDef methods[] = {
     METHOD(blit, "_blit($self, source, target, source_rect, target_rect, filter, /)"),
     METHOD(composite, "_composite($self, source, target, at, opacity, alpha, /)"),
     METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, /)"),
+    METHOD(draw_deep, "_draw_deep($self, target, vertices, texture, filter, depth, state, /)"),
     {"_close", record_close, METH_NOARGS, "Forgets what was recorded. Idempotent."},
     {"_compile", vkpy_compile, METH_NOARGS, "Called by submit() where it is not compiled."},
     {NULL, NULL, 0, NULL},

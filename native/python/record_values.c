@@ -64,10 +64,15 @@ static bool quick_integers(PyObject *object, Py_ssize_t count, void *out)
     return true;
 }
 
-bool vkpy_read_colour(PyObject *object, double out[4])
+bool vkpy_read_colour(PyObject *object, const vks_drawable *of, double out[4])
 {
     static vkpy_function colour = {"vkshare.util.arguments", "colour", NULL};
-    return VKPY_LIKELY(quick_doubles(object, 4, out)) || convert(&colour, "colour", object, quick_doubles, 4, out);
+    static vkpy_function depth = {"vkshare.util.arguments", "depth", NULL};
+    if (VKPY_LIKELY(quick_doubles(object, 4, out)))
+        return true;
+    uint32_t format = vks_drawable_get_info(of)->format;
+    bool is_depth = format == VKS_FORMAT_D16_UNORM || format == VKS_FORMAT_D32_FLOAT;
+    return convert(is_depth ? &depth : &colour, "colour", object, quick_doubles, 4, out);
 }
 
 bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2])
@@ -79,31 +84,26 @@ bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2])
 bool vkpy_read_rect(const char *name, PyObject *object, const vks_drawable *of, vks_rect *out)
 {
     static vkpy_function rect = {"vkshare.util.arguments", "rect", NULL};
-    int32_t values[4] = {0};
     if (object == Py_None && of != NULL) {
         const vks_drawable_info *image = vks_drawable_get_info(of);
         *out = (vks_rect){0, 0, (int32_t)image->width, (int32_t)image->height};
         return true;
     }
-    if (!quick_integers(object, 4, values) && !convert(&rect, name, object, quick_integers, 4, values))
-        return false;
-    *out = (vks_rect){values[0], values[1], values[2], values[3]};
-    return true;
+    _Static_assert(sizeof *out == 4 * sizeof(int32_t), "x, y, width and height alone");
+    return quick_integers(object, 4, out) || convert(&rect, name, object, quick_integers, 4, out);
 }
 
 bool vkpy_read_opacity(PyObject *object, float *out)
 {
     static vkpy_function opacity = {"vkshare.util.arguments", "opacity", NULL};
-    double value;
-    PyObject *made = NULL;
-    bool good = vkpy_quick_double(object, &value) && value >= 0 && value <= 1;
-    if (VKPY_UNLIKELY(!good)) {
-        made = vkpy_call(&opacity, "(O)", object);
-        good = made != NULL && vkpy_quick_double(made, &value);
+    double value = -1;
+    if (VKPY_UNLIKELY(!vkpy_quick_double(object, &value) || !(value >= 0 && value <= 1))) {
+        PyObject *made = vkpy_call(&opacity, "(O)", object);
+        value = made == NULL || !vkpy_quick_double(made, &value) ? -1 : value;
+        Py_XDECREF(made);
     }
-    Py_XDECREF(made);
-    *out = good ? (float)value : 0;
-    return good;
+    *out = (float)value;
+    return value >= 0;
 }
 
 bool vkpy_read_word(const char *name, PyObject *object, const char *first, const char *second, bool *is_first)

@@ -11,7 +11,8 @@ PyObject *vkpy_item_of(PyObject *object, Py_ssize_t count, Py_ssize_t i);
 /* Reads an exact tuple or list of floats, and ints that fit, into floats; false without an
  * exception: it is something else. Runs no Python code. */
 bool vkpy_quick_floats(PyObject *object, Py_ssize_t count, void *out);
-bool vkpy_read_colour(PyObject *object, double out[4]);
+/* `of`: the target; of a depth surface one number is enough. */
+bool vkpy_read_colour(PyObject *object, const vks_drawable *of, double out[4]);
 bool vkpy_read_point(const char *name, PyObject *object, int32_t out[2]);
 /* None: the whole image, unless `of` is NULL. */
 bool vkpy_read_rect(const char *name, PyObject *object, const vks_drawable *of, vks_rect *out);

@@ -251,7 +251,7 @@ int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, c
         status = vks_image_check(target);
     if (status != VKS_RASTER_OK)
         return status;
-    if (vks_format_is_integer(source->format) || vks_format_is_integer(target->format))
+    if (!vks_format_has_colours(source->format) || !vks_format_has_colours(target->format))
         return VKS_RASTER_BAD_FORMAT;
     if (!vks_blit_is_valid(from, to, filter))
         return VKS_RASTER_BAD_ARGUMENT;

@@ -117,7 +117,7 @@ static bool is_finite(const struct vks_vertex v[3])
 }
 
 struct vks_setup vks_make_setup(const struct vks_vertex_layout *layout, const struct vks_image *target,
-                                uint32_t subpixel_bits, bool textured)
+                                uint32_t subpixel_bits, bool textured, bool has_depth)
 {
     double scale = (double)(1u << subpixel_bits);
     return (struct vks_setup){
@@ -126,6 +126,7 @@ struct vks_setup vks_make_setup(const struct vks_vertex_layout *layout, const st
         .height = target->height,
         .subpixel_bits = subpixel_bits,
         .textured = textured,
+        .has_depth = has_depth,
         .half_width = target->width * 0.5,
         .half_height = target->height * 0.5,
         .scale = scale,

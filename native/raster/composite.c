@@ -48,7 +48,7 @@ static int check(const struct vks_image *source, const struct vks_image *target,
         status = vks_image_check(target);
     if (status != VKS_RASTER_OK)
         return status;
-    if (vks_format_is_integer(source->format) || vks_format_is_integer(target->format))
+    if (!vks_format_has_colours(source->format) || !vks_format_has_colours(target->format))
         return VKS_RASTER_BAD_FORMAT;
     if (!vks_opacity_is_valid(opacity) || !vks_alpha_is_valid(alpha))
         return VKS_RASTER_BAD_ARGUMENT;

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "raster/depth.h"
 #include "raster/format.h"
 #include "raster/image.h"
 #include "raster/shade.h"
@@ -24,6 +25,7 @@ struct block {
 
 struct batch {
     const struct vks_draw *draw;
+    const struct vks_depth *depth; // or NULL
     const struct vks_setup *setup;
     vks_shade_rows shade;
     struct block *blocks;
@@ -94,8 +96,19 @@ static void prefetch(const struct vks_image *target, const struct pending *p)
 
 static void shade(const struct batch *batch, const struct pending *p)
 {
-    if (p->triangle != NULL)
+    if (p->triangle == NULL)
+        return;
+    if (batch->depth == NULL) {
         batch->shade(batch->draw, p->triangle, p->y, p->rows, p->spans);
+        return;
+    }
+    struct vks_span runs[VKS_MOST_RUNS];
+    for (int32_t i = 0; i < p->rows; i++)
+        for (struct vks_span left = p->spans[i]; left.count > 0;) {
+            uint32_t count = vks_depth_runs(batch->depth, p->triangle, p->y + i, &left, runs);
+            for (uint32_t run = 0; run < count; run++)
+                batch->shade(batch->draw, p->triangle, p->y + i, 1, &runs[run]);
+        }
 }
 
 // Rows first..end-1 of a triangle. `waiting` holds two, of which *now is the one to be shaded next.
@@ -190,24 +203,40 @@ bool vks_draw_is_valid(const struct vks_vertex_layout *layout, uint32_t count, b
     return subpixel_bits >= 4 && subpixel_bits <= 8 && (filter == VKS_FILTER_NEAREST || filter == VKS_FILTER_LINEAR);
 }
 
-static int check_images(const struct vks_image *target, const struct vks_image *texture)
+static int check_depth(const struct vks_image *target, const struct vks_image *texture, const struct vks_depth *depth)
+{
+    int status = vks_image_check(depth->image);
+    if (status != VKS_RASTER_OK)
+        return status;
+    if (!vks_format_is_depth(depth->image->format))
+        return VKS_RASTER_BAD_FORMAT;
+    if (depth->image->width != target->width || depth->image->height != target->height)
+        return VKS_RASTER_IMAGE_MISMATCH;
+    if (!vks_depth_test_is_valid(depth->test))
+        return VKS_RASTER_BAD_ARGUMENT;
+    bool overlaps =
+        vks_images_overlap(depth->image, target) || (texture != NULL && vks_images_overlap(depth->image, texture));
+    return overlaps ? VKS_RASTER_OVERLAP : VKS_RASTER_OK;
+}
+
+static int check_images(const struct vks_image *target, const struct vks_image *texture, const struct vks_depth *depth)
 {
     int status = vks_image_check(target);
     if (status == VKS_RASTER_OK && texture != NULL)
         status = vks_image_check(texture);
     if (status == VKS_RASTER_OK &&
-        (vks_format_is_integer(target->format) || (texture != NULL && vks_format_is_integer(texture->format))))
+        (!vks_format_has_colours(target->format) || (texture != NULL && !vks_format_has_colours(texture->format))))
         status = VKS_RASTER_BAD_FORMAT;
     if (status == VKS_RASTER_OK && texture != NULL && vks_images_overlap(texture, target))
         status = VKS_RASTER_OVERLAP;
-    return status;
+    return status == VKS_RASTER_OK && depth != NULL ? check_depth(target, texture, depth) : status;
 }
 
 int vks_raster_draw_triangles(const struct vks_image *target, const struct vks_vertex_layout *layout, uint32_t count,
                               const struct vks_image *texture, enum vks_filter filter, uint32_t subpixel_bits,
-                              struct vks_pool *pool)
+                              const struct vks_depth *depth, struct vks_pool *pool)
 {
-    int status = check_images(target, texture);
+    int status = check_images(target, texture, depth);
     if (status != VKS_RASTER_OK)
         return status;
     if (!vks_draw_is_valid(layout, count, texture != NULL, filter, subpixel_bits))
@@ -215,10 +244,10 @@ int vks_raster_draw_triangles(const struct vks_image *target, const struct vks_v
     if (count < 3)
         return VKS_RASTER_OK;
     struct vks_draw draw = vks_make_draw(target, texture, filter);
-    struct vks_setup setup = vks_make_setup(layout, target, subpixel_bits, texture != NULL);
+    struct vks_setup setup = vks_make_setup(layout, target, subpixel_bits, texture != NULL, depth != NULL);
     uint32_t threads = vks_pool_threads(pool);
     uint32_t blocks = threads == 1 ? 1 : threads * BLOCKS_PER_THREAD;
-    struct batch batch = {.draw = &draw, .setup = &setup, .shade = vks_shade_kernel(vks_cpu_isa())};
+    struct batch batch = {.draw = &draw, .depth = depth, .setup = &setup, .shade = vks_shade_kernel(vks_cpu_isa())};
     batch.blocks = calloc(blocks, sizeof *batch.blocks);
     if (batch.blocks == NULL)
         return VKS_RASTER_NO_MEMORY;

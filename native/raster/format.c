@@ -25,6 +25,8 @@ static const struct {
     [VKS_FORMAT_RG16_UNORM] = {"rg16unorm", 4, false},
     [VKS_FORMAT_RGBA16_UNORM] = {"rgba16unorm", 8, false},
     [VKS_FORMAT_R32_UINT] = {"r32uint", 4, false},
+    [VKS_FORMAT_D16_UNORM] = {"d16unorm", 2, false},
+    [VKS_FORMAT_D32_FLOAT] = {"d32float", 4, true},
 };
 
 static bool is_known(uint32_t format) { return format > 0 && format < sizeof formats / sizeof *formats; }
@@ -36,6 +38,10 @@ const char *vks_format_name(uint32_t format) { return is_known(format) ? formats
 bool vks_format_is_float(uint32_t format) { return is_known(format) && formats[format].is_float; }
 
 bool vks_format_is_integer(uint32_t format) { return format == VKS_FORMAT_R32_UINT; }
+
+bool vks_format_is_depth(uint32_t format) { return format == VKS_FORMAT_D16_UNORM || format == VKS_FORMAT_D32_FLOAT; }
+
+bool vks_format_has_colours(uint32_t format) { return !vks_format_is_integer(format) && !vks_format_is_depth(format); }
 
 bool vks_format_is_8888(uint32_t format)
 {
@@ -116,6 +122,7 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
         break;
     case VKS_FORMAT_R32_FLOAT:
     case VKS_FORMAT_R32_UINT:
+    case VKS_FORMAT_D32_FLOAT:
         for (size_t i = 0; i < n; i++) {
             float red;
             memcpy(&red, p + 4 * i, sizeof red);
@@ -135,6 +142,7 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
         load_halves(p, out, n, 2);
         break;
     case VKS_FORMAT_R16_UNORM:
+    case VKS_FORMAT_D16_UNORM:
         load_16(p, out, n, 1);
         break;
     case VKS_FORMAT_RG16_UNORM:
@@ -249,6 +257,7 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
         break;
     case VKS_FORMAT_R32_FLOAT:
     case VKS_FORMAT_R32_UINT:
+    case VKS_FORMAT_D32_FLOAT:
         for (size_t i = 0; i < n; i++)
             memcpy(p + 4 * i, in[i], sizeof(float));
         break;
@@ -265,6 +274,7 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
         store_halves(in, p, n, 2);
         break;
     case VKS_FORMAT_R16_UNORM:
+    case VKS_FORMAT_D16_UNORM:
         store_16(in, p, n, 1);
         break;
     case VKS_FORMAT_RG16_UNORM:

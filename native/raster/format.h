@@ -28,6 +28,12 @@ bool vks_format_is_float(uint32_t format);
 // Whole numbers: fills and copies take them, and everything that computes with colours refuses them.
 bool vks_format_is_integer(uint32_t format);
 
+// Depth: fills and copies take it, and draws as their depth alone.
+bool vks_format_is_depth(uint32_t format);
+
+// Neither of these.
+bool vks_format_has_colours(uint32_t format);
+
 // 8-bit components that are stored and blended as they are: the formats of the integer kernels.
 bool vks_format_is_8888(uint32_t format);
 

@@ -12,7 +12,7 @@ const char *vks_raster_status_text(int status)
     case VKS_RASTER_BAD_IMAGE:
         return "an image is NULL, empty, larger than 32768 pixels a side, or its rows do not fit its stride or size";
     case VKS_RASTER_BAD_FORMAT:
-        return "an image's format is not one of enum vks_format, or has integers, which are filled and copied alone";
+        return "an image's format is not one of enum vks_format, or has integers or depth where colours are needed";
     case VKS_RASTER_BAD_ARGUMENT:
         return "a filter, opacity, coordinate, vertex layout or sub-pixel precision is out of range, or NULL";
     case VKS_RASTER_FORMAT_MISMATCH:
@@ -69,6 +69,8 @@ bool vks_clip_area(const struct vks_image *image, int32_t x, int32_t y, int32_t 
 
 static uintptr_t end_of(const struct vks_image *image)
 {
+    if (image->format == VKS_FORMAT_NONE)
+        return (uintptr_t)image->pixels + image->size;
     size_t row = image->width * vks_format_bytes(image->format);
     return (uintptr_t)image->pixels + image->stride * (image->height - 1) + row;
 }

@@ -3,16 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raster/bytes.h"
+#include "raster/depth.h"
 #include "raster/format.h"
 #include "raster/image.h"
 #include "raster/rows.h"
 
 #define TOGETHER 32u // operations that go down their target together
 
-enum kind { FILL, COPY, BLIT, COMPOSITE, DRAW };
+enum kind { FILL, COPY, COPY_BYTES, BLIT, COMPOSITE, DRAW };
 
 struct slot {
     uint32_t width, height, format;
+    uint64_t size; // of bytes
 };
 
 struct operation {
@@ -26,6 +29,7 @@ struct operation {
         struct {
             int32_t source_x, source_y, width, height, x, y;
         } copy;
+        struct vks_byte_rows bytes;
         struct {
             struct vks_blit_rect from, to;
             enum vks_filter filter;
@@ -39,6 +43,7 @@ struct operation {
             struct vks_vertex_layout layout;
             uint32_t count, subpixel_bits;
             enum vks_filter filter;
+            struct vks_depth_slot depth; // slot VKS_NO_SLOT: none
         } draw;
     };
 };
@@ -84,16 +89,31 @@ static bool grow(void **array, uint32_t used, uint32_t *capacity, size_t element
     return true;
 }
 
+static int add_slot(struct vks_program *program, struct slot slot)
+{
+    if (!grow((void **)&program->slots, program->images, &program->image_capacity, sizeof *program->slots))
+        return VKS_RASTER_NO_MEMORY;
+    program->slots[program->images] = slot;
+    return (int)program->images++;
+}
+
 int vks_program_image(struct vks_program *program, uint32_t width, uint32_t height, uint32_t format)
 {
     if (vks_format_bytes(format) == 0)
         return VKS_RASTER_BAD_FORMAT;
     if (width == 0 || width > VKS_RASTER_MAX_EXTENT || height == 0 || height > VKS_RASTER_MAX_EXTENT)
         return VKS_RASTER_BAD_IMAGE;
-    if (!grow((void **)&program->slots, program->images, &program->image_capacity, sizeof *program->slots))
-        return VKS_RASTER_NO_MEMORY;
-    program->slots[program->images] = (struct slot){width, height, format};
-    return (int)program->images++;
+    return add_slot(program, (struct slot){.width = width, .height = height, .format = format});
+}
+
+int vks_program_bytes(struct vks_program *program, uint64_t size)
+{
+    return size == 0 ? VKS_RASTER_BAD_IMAGE : add_slot(program, (struct slot){.format = VKS_FORMAT_NONE, .size = size});
+}
+
+static bool is_bytes(const struct vks_program *program, uint32_t slot)
+{
+    return program->slots[slot].format == VKS_FORMAT_NONE;
 }
 
 // VKS_RASTER_OK if both are slots and not the same one.
@@ -104,12 +124,20 @@ static int check_slots(const struct vks_program *program, uint32_t source, uint3
     return source == target ? VKS_RASTER_OVERLAP : VKS_RASTER_OK;
 }
 
-// check_slots(), and VKS_RASTER_BAD_FORMAT where one has integers: for commands that compute with colours.
-static int check_colours(const struct vks_program *program, uint32_t source, uint32_t target)
+// check_slots(), and VKS_RASTER_BAD_FORMAT where one is bytes.
+static int check_pictures(const struct vks_program *program, uint32_t source, uint32_t target)
 {
     int status = check_slots(program, source, target);
-    if (status == VKS_RASTER_OK &&
-        (vks_format_is_integer(program->slots[source].format) || vks_format_is_integer(program->slots[target].format)))
+    return status == VKS_RASTER_OK && (is_bytes(program, source) || is_bytes(program, target)) ? VKS_RASTER_BAD_FORMAT
+                                                                                               : status;
+}
+
+// check_pictures(), and the same where one has integers or depth: for commands that compute with colours.
+static int check_colours(const struct vks_program *program, uint32_t source, uint32_t target)
+{
+    int status = check_pictures(program, source, target);
+    if (status == VKS_RASTER_OK && (!vks_format_has_colours(program->slots[source].format) ||
+                                    !vks_format_has_colours(program->slots[target].format)))
         status = VKS_RASTER_BAD_FORMAT;
     return status;
 }
@@ -132,6 +160,8 @@ int vks_program_fill_rect(struct vks_program *program, uint32_t target, int32_t 
 {
     if (target >= program->images)
         return VKS_RASTER_BAD_SLOT;
+    if (is_bytes(program, target))
+        return VKS_RASTER_BAD_FORMAT;
     if (rgba == NULL)
         return VKS_RASTER_BAD_ARGUMENT;
     if (width <= 0 || height <= 0)
@@ -148,7 +178,7 @@ int vks_program_fill_rect(struct vks_program *program, uint32_t target, int32_t 
 int vks_program_copy(struct vks_program *program, uint32_t source, int32_t source_x, int32_t source_y, int32_t width,
                      int32_t height, uint32_t target, int32_t x, int32_t y)
 {
-    int status = check_slots(program, source, target);
+    int status = check_pictures(program, source, target);
     if (status != VKS_RASTER_OK)
         return status;
     if (program->slots[source].format != program->slots[target].format)
@@ -163,6 +193,41 @@ int vks_program_copy(struct vks_program *program, uint32_t source, int32_t sourc
     o.copy.x = x;
     o.copy.y = y;
     return append(program, &o);
+}
+
+// Between bytes there is one row. An image's rectangle is checked as that of a copy that is not clipped.
+static int check_bytes(const struct slot *source, const struct slot *target, const struct vks_byte_rows *copy)
+{
+    bool reads = source->format == VKS_FORMAT_NONE, writes = target->format == VKS_FORMAT_NONE;
+    const struct slot *image = reads ? target : source;
+    struct vks_byte_rows rows = *copy;
+    uint64_t row = copy->size;
+    if (reads && writes) {
+        rows.height = 1;
+        rows.stride = row;
+    } else {
+        row = (uint64_t)copy->width * vks_format_bytes(image->format);
+        if (copy->x < 0 || copy->y < 0 || copy->width <= 0 || copy->height <= 0 ||
+            (int64_t)copy->x + copy->width > image->width || (int64_t)copy->y + copy->height > image->height)
+            return VKS_RASTER_BAD_ARGUMENT;
+    }
+    int status = reads ? vks_bytes_check(source->size, copy->source_offset, &rows, row) : VKS_RASTER_OK;
+    return status == VKS_RASTER_OK && writes ? vks_bytes_check(target->size, copy->target_offset, &rows, row) : status;
+}
+
+int vks_program_copy_bytes(struct vks_program *program, uint32_t source, uint32_t target,
+                           const struct vks_byte_rows *copy)
+{
+    int status = check_slots(program, source, target);
+    if (status != VKS_RASTER_OK)
+        return status;
+    if (!is_bytes(program, source) && !is_bytes(program, target))
+        return VKS_RASTER_BAD_FORMAT;
+    if (copy == NULL)
+        return VKS_RASTER_BAD_ARGUMENT;
+    status = check_bytes(&program->slots[source], &program->slots[target], copy);
+    struct operation o = {.kind = COPY_BYTES, .target = target, .source = source, .bytes = *copy};
+    return status == VKS_RASTER_OK ? append(program, &o) : status;
 }
 
 int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_blit_rect from, uint32_t target,
@@ -226,19 +291,39 @@ static struct vks_vertex_layout pack_vertices(const struct vks_vertex_layout *fr
     return to;
 }
 
+static int check_depth(const struct vks_program *program, uint32_t target, uint32_t texture,
+                       const struct vks_depth_slot *depth)
+{
+    if (depth->slot >= program->images)
+        return VKS_RASTER_BAD_SLOT;
+    if (depth->slot == target || depth->slot == texture)
+        return VKS_RASTER_OVERLAP;
+    const struct slot *image = &program->slots[depth->slot], *colours = &program->slots[target];
+    if (!vks_format_is_depth(image->format))
+        return VKS_RASTER_BAD_FORMAT;
+    if (image->width != colours->width || image->height != colours->height)
+        return VKS_RASTER_IMAGE_MISMATCH;
+    return vks_depth_test_is_valid(depth->test) ? VKS_RASTER_OK : VKS_RASTER_BAD_ARGUMENT;
+}
+
 int vks_program_draw_triangles(struct vks_program *program, uint32_t target, const struct vks_vertex_layout *layout,
-                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits)
+                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits,
+                               const struct vks_depth_slot *depth)
 {
     bool textured = texture != VKS_NO_SLOT;
     if (target >= program->images || (textured && texture >= program->images))
         return VKS_RASTER_BAD_SLOT;
     if (texture == target)
         return VKS_RASTER_OVERLAP;
-    if (vks_format_is_integer(program->slots[target].format) ||
-        (textured && vks_format_is_integer(program->slots[texture].format)))
+    if (is_bytes(program, target) || (textured && is_bytes(program, texture)) ||
+        !vks_format_has_colours(program->slots[target].format) ||
+        (textured && !vks_format_has_colours(program->slots[texture].format)))
         return VKS_RASTER_BAD_FORMAT;
     if (!vks_draw_is_valid(layout, count, textured, filter, subpixel_bits))
         return VKS_RASTER_BAD_ARGUMENT;
+    int status = depth != NULL ? check_depth(program, target, texture, depth) : VKS_RASTER_OK;
+    if (status != VKS_RASTER_OK)
+        return status;
     count -= count % 3;
     if (count == 0)
         return VKS_RASTER_OK;
@@ -247,10 +332,18 @@ int vks_program_draw_triangles(struct vks_program *program, uint32_t target, con
     o.draw.count = count;
     o.draw.subpixel_bits = subpixel_bits;
     o.draw.filter = filter;
-    int status = o.draw.layout.data == NULL ? VKS_RASTER_NO_MEMORY : append(program, &o);
+    o.draw.depth = depth != NULL ? *depth : (struct vks_depth_slot){.slot = VKS_NO_SLOT};
+    status = o.draw.layout.data == NULL ? VKS_RASTER_NO_MEMORY : append(program, &o);
     if (status != VKS_RASTER_OK)
         free((void *)o.draw.layout.data);
     return status;
+}
+
+static bool depth_overlaps(const struct operation *o, const struct vks_image *images)
+{
+    const struct vks_image *depth = &images[o->draw.depth.slot];
+    return vks_images_overlap(depth, &images[o->target]) ||
+           (o->source != VKS_NO_SLOT && vks_images_overlap(depth, &images[o->source]));
 }
 
 static int check_images(const struct vks_program *program, const struct vks_image *images, uint32_t count)
@@ -259,6 +352,11 @@ static int check_images(const struct vks_program *program, const struct vks_imag
         return VKS_RASTER_IMAGE_MISMATCH;
     for (uint32_t i = 0; i < count; i++) {
         const struct slot *slot = &program->slots[i];
+        if (slot->format == VKS_FORMAT_NONE) {
+            if (!vks_is_bytes(&images[i]) || images[i].pixels == NULL || images[i].size < slot->size)
+                return VKS_RASTER_IMAGE_MISMATCH;
+            continue;
+        }
         int status = vks_image_check(&images[i]);
         if (status != VKS_RASTER_OK)
             return status;
@@ -269,8 +367,21 @@ static int check_images(const struct vks_program *program, const struct vks_imag
         const struct operation *o = &program->operations[i];
         if (o->source != VKS_NO_SLOT && vks_images_overlap(&images[o->source], &images[o->target]))
             return VKS_RASTER_OVERLAP;
+        if (o->kind == DRAW && o->draw.depth.slot != VKS_NO_SLOT && depth_overlaps(o, images))
+            return VKS_RASTER_OVERLAP;
     }
     return VKS_RASTER_OK;
+}
+
+static int run_draw(const struct operation *o, const struct vks_image *images, struct vks_pool *pool)
+{
+    const struct vks_image *texture = o->source == VKS_NO_SLOT ? NULL : &images[o->source];
+    const struct vks_depth_slot *given = &o->draw.depth;
+    struct vks_depth depth = {.test = given->test, .writes = given->writes};
+    if (given->slot != VKS_NO_SLOT)
+        depth.image = &images[given->slot];
+    return vks_raster_draw_triangles(&images[o->target], &o->draw.layout, o->draw.count, texture, o->draw.filter,
+                                     o->draw.subpixel_bits, depth.image != NULL ? &depth : NULL, pool);
 }
 
 static int run_operation(const struct operation *o, const struct vks_image *images, struct vks_pool *pool)
@@ -281,11 +392,12 @@ static int run_operation(const struct operation *o, const struct vks_image *imag
     case COPY:
         return vks_raster_copy(source, o->copy.source_x, o->copy.source_y, o->copy.width, o->copy.height, target,
                                o->copy.x, o->copy.y, pool);
+    case COPY_BYTES:
+        return vks_copy_bytes(source, target, &o->bytes, pool);
     case BLIT:
         return vks_raster_blit(source, o->blit.from, target, o->blit.to, o->blit.filter, pool);
     case DRAW:
-        return vks_raster_draw_triangles(target, &o->draw.layout, o->draw.count, source, o->draw.filter,
-                                         o->draw.subpixel_bits, pool);
+        return run_draw(o, images, pool);
     case FILL:
     case COMPOSITE: // run_some()
         break;

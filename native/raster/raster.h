@@ -11,6 +11,7 @@
 // instruction set.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,9 +25,9 @@ enum vks_filter {
 
 enum vks_raster_status {
     VKS_RASTER_OK = 0,
-    VKS_RASTER_BAD_IMAGE = -1,       // NULL, empty, too large, or rows that do not fit stride or size
-    VKS_RASTER_BAD_FORMAT = -2,      // not a value of enum vks_format, or integers where colours are needed
-    VKS_RASTER_BAD_ARGUMENT = -3,    // a filter, opacity, layout or sub-pixel precision out of range, or NULL
+    VKS_RASTER_BAD_IMAGE = -1,    // NULL, empty, too large, or rows that do not fit stride or size
+    VKS_RASTER_BAD_FORMAT = -2,   // not a value of enum vks_format, or other values than colours where those are needed
+    VKS_RASTER_BAD_ARGUMENT = -3, // a filter, opacity, layout or sub-pixel precision out of range, or NULL
     VKS_RASTER_FORMAT_MISMATCH = -4, // copy between different formats
     VKS_RASTER_OVERLAP = -5,         // source and target share memory
     VKS_RASTER_NO_MEMORY = -6,
@@ -105,11 +106,31 @@ enum vks_alpha { VKS_PREMULTIPLIED = 0, VKS_STRAIGHT = 1 };
 int vks_raster_composite(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
                          float opacity, enum vks_alpha alpha, struct vks_pool *pool);
 
-// Triangle list, premultiplied source-over in painter's order, no depth, no culling, the viewport is the whole target.
+// The comparison that passes: the pixel's depth is less than what is stored, ... VkCompareOp has the same numbers.
+enum vks_depth_test {
+    VKS_DEPTH_NEVER = 0,
+    VKS_DEPTH_LESS = 1,
+    VKS_DEPTH_EQUAL = 2,
+    VKS_DEPTH_LESS_EQUAL = 3,
+    VKS_DEPTH_GREATER = 4,
+    VKS_DEPTH_NOT_EQUAL = 5,
+    VKS_DEPTH_GREATER_EQUAL = 6,
+    VKS_DEPTH_ALWAYS = 7,
+};
+
+// The depth of a draw: an image of the target's size and a depth format.
+struct vks_depth {
+    const struct vks_image *image;
+    enum vks_depth_test test;
+    bool writes; // the depth of pixels that pass
+};
+
+// Triangle list, premultiplied source-over in painter's order, no culling, the viewport is the whole target.
 // Colours and uv are perspective-correct; texture (or NULL) is clamped to its edge and modulated by the colour.
 // Vertices snap to 2^-subpixel_bits pixels (4..8), the top-left rule decides about pixel centres on an edge. Triangles
 // are clipped to w > 0 and 0 <= z <= w. Triangles with a NaN or infinite position are skipped, as is a trailing part
-// of a triangle. A texture without layout->uv is refused.
+// of a triangle. A texture without layout->uv is refused. With `depth` (or NULL) a pixel is drawn if its depth passes
+// the test: z / w, which is affine over the target, as a float, or rounded to nearest for d16unorm.
 int vks_raster_draw_triangles(const struct vks_image *target, const struct vks_vertex_layout *layout, uint32_t count,
                               const struct vks_image *texture, enum vks_filter filter, uint32_t subpixel_bits,
-                              struct vks_pool *pool);
+                              const struct vks_depth *depth, struct vks_pool *pool);

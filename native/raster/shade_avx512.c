@@ -1,7 +1,6 @@
 // shade.h for AVX-512 (shade_kernel.h has the loops).
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,avx512bw,avx512vl")
-#pragma GCC optimize("fp-contract=off")
 #include <immintrin.h>
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
 //   MULTIPLY_HIGH(a, b), ADD_SATURATED(a, b) of vectors of uint16_t
 //   KERNEL              the function to define
 //
-// Products and sums are not contracted and every lane computes independently, so the kernels agree bit
-// for bit. Formats without 8-bit components go through arrays of floats here, and shade.c reads and blends them.
+// Products and sums are not contracted (-ffp-contract=off) and every lane computes independently, so the kernels agree
+// bit for bit. Formats without 8-bit components go through arrays of floats here, and shade.c reads and blends them.
 #include "raster/image.h"
 #include "raster/shade.h"
 #include "raster/shade_values.h"

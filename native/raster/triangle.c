@@ -5,7 +5,7 @@
 // A vertex on the sub-pixel grid (fixed), and the same place in pixels.
 struct corner {
     int64_t fixed_x, fixed_y;
-    double x, y;
+    double x, y, z;
     double inverse_w;
     const float *attribute;
 };
@@ -37,6 +37,7 @@ static inline struct corner project(const struct vks_setup *setup, const struct 
     c.fixed_y = round_to_int(into_guard_band(y) * setup->scale);
     c.x = (double)c.fixed_x * setup->inverse_scale;
     c.y = (double)c.fixed_y * setup->inverse_scale;
+    c.z = v->position[2] * c.inverse_w;
     return c;
 }
 
@@ -113,6 +114,30 @@ static inline void set_plane(const struct gradient *g, double v0, double v1, dou
     out->dy[index] = (float)dy;
 }
 
+static struct gradient gradient_of(const struct corner *a, const struct corner *b, const struct corner *c, double area,
+                                   const struct vks_triangle *t)
+{
+    double part = 1 / area;
+    return (struct gradient){
+        .x1 = (b->x - a->x) * part,
+        .y1 = (b->y - a->y) * part,
+        .x2 = (c->x - a->x) * part,
+        .y2 = (c->y - a->y) * part,
+        .x = t->x0 + 0.5 - a->x,
+        .y = t->y0 + 0.5 - a->y,
+    };
+}
+
+static void set_depth(const struct corner *a, const struct corner *b, const struct corner *c, double area,
+                      struct vks_triangle *out)
+{
+    struct gradient g = gradient_of(a, b, c, area, out);
+    double d1 = b->z - a->z, d2 = c->z - a->z;
+    out->z.dx = d1 * g.y2 - d2 * g.y1;
+    out->z.dy = d2 * g.x1 - d1 * g.x2;
+    out->z.at = a->z + out->z.dx * g.x + out->z.dy * g.y;
+}
+
 static void set_attributes(const struct vks_setup *setup, const struct corner *a, const struct corner *b,
                            const struct corner *c, double area, struct vks_triangle *out)
 {
@@ -123,15 +148,7 @@ static void set_attributes(const struct vks_setup *setup, const struct corner *a
     if (out->flat && !setup->textured)
         return;
     memset(&out->planes, 0, sizeof out->planes);
-    double part = 1 / area;
-    struct gradient g = {
-        .x1 = (b->x - a->x) * part,
-        .y1 = (b->y - a->y) * part,
-        .x2 = (c->x - a->x) * part,
-        .y2 = (c->y - a->y) * part,
-        .x = out->x0 + 0.5 - a->x,
-        .y = out->y0 + 0.5 - a->y,
-    };
+    struct gradient g = gradient_of(a, b, c, area, out);
     double wa = 1, wb = 1, wc = 1;
     if (out->perspective) { // scaled to at most 1: a float must hold them
         double most = a->inverse_w > b->inverse_w ? a->inverse_w : b->inverse_w;
@@ -166,7 +183,10 @@ bool vks_triangle_setup(const struct vks_setup *setup, const struct vks_vertex *
         set_edges(setup, &p, &q, &r, out);
     else
         set_edges(setup, &p, &r, &q, out);
-    set_attributes(setup, &p, &q, &r, (double)area * setup->inverse_scale * setup->inverse_scale, out);
+    double pixels = (double)area * setup->inverse_scale * setup->inverse_scale; // doubled
+    set_attributes(setup, &p, &q, &r, pixels, out);
+    if (setup->has_depth)
+        set_depth(&p, &q, &r, pixels, out);
     return true;
 }
 

@@ -52,6 +52,9 @@ struct vks_triangle {
     struct vks_edge edge[3];
     float colour[4];          // if flat
     struct vks_planes planes; // of values that are used and not flat
+    struct {
+        double at, dx, dy;
+    } z; // z / w, as the planes; if the setup has depth
 };
 
 struct vks_span {
@@ -63,7 +66,7 @@ struct vks_setup {
     const struct vks_vertex_layout *layout;
     uint32_t width, height;
     uint32_t subpixel_bits;
-    bool textured;
+    bool textured, has_depth;
     double half_width, half_height; // the viewport's scale, and its centre
     double scale, inverse_scale;    // sub-pixels in a pixel
 };
@@ -72,7 +75,7 @@ struct vks_setup {
 #define VKS_MOST_CLIPPED 8
 
 struct vks_setup vks_make_setup(const struct vks_vertex_layout *layout, const struct vks_image *target,
-                                uint32_t subpixel_bits, bool textured);
+                                uint32_t subpixel_bits, bool textured, bool has_depth);
 
 // Fetches triangle `index` of the layout, clips and sets it up. Returns how many triangles it wrote to out.
 uint32_t vks_triangle_prepare(const struct vks_setup *setup, uint32_t index, struct vks_triangle out[VKS_MOST_CLIPPED]);

@@ -1,6 +1,20 @@
 /* cpu_program.c: a recording as a program of the rasteriser. */
 #include "record/recording.h"
 
+static int add_bytes(vks_program *program, const vks_command *c)
+{
+    const vks_rect *rect = &c->bytes.rect;
+    struct vks_byte_rows rows = {.source_offset = c->bytes.source_offset,
+                                 .target_offset = c->bytes.target_offset,
+                                 .size = c->bytes.size,
+                                 .stride = c->bytes.stride,
+                                 .x = rect->x,
+                                 .y = rect->y,
+                                 .width = rect->width,
+                                 .height = rect->height};
+    return vks_program_copy_bytes(program, c->source, c->target, &rows);
+}
+
 static int add_command(vks_program *program, const vks_recording *recording, const vks_command *c, uint32_t bits)
 {
     enum vks_filter filter = c->linear ? VKS_FILTER_LINEAR : VKS_FILTER_NEAREST;
@@ -13,6 +27,8 @@ static int add_command(vks_program *program, const vks_recording *recording, con
     case VKS_COMMAND_COPY:
         return vks_program_copy(program, c->source, c->copy.from.x, c->copy.from.y, c->copy.from.width,
                                 c->copy.from.height, c->target, c->copy.x, c->copy.y);
+    case VKS_COMMAND_COPY_BYTES:
+        return add_bytes(program, c);
     case VKS_COMMAND_BLIT:
         return vks_program_blit(program, c->source, c->blit.from, c->target, c->blit.to, filter);
     case VKS_COMMAND_COMPOSITE:
@@ -24,8 +40,9 @@ static int add_command(vks_program *program, const vks_recording *recording, con
     const float *first = recording->vertices + (size_t)c->draw.first * VKS_VERTEX_FLOATS;
     bool has_texture = c->source != VKS_NO_USE;
     struct vks_vertex_layout layout = {first, VKS_VERTEX_FLOATS, 0, 4, has_texture ? 8 : -1};
+    struct vks_depth_slot depth = {c->draw.depth, (enum vks_depth_test)c->draw.depth_test, c->draw.writes_depth};
     return vks_program_draw_triangles(program, c->target, &layout, c->draw.count, has_texture ? c->source : VKS_NO_SLOT,
-                                      filter, bits);
+                                      filter, bits, c->draw.depth != VKS_NO_USE ? &depth : NULL);
 }
 
 static int fill(vks_program *program, const vks_recording *recording, uint32_t subpixel_bits)
@@ -33,7 +50,9 @@ static int fill(vks_program *program, const vks_recording *recording, uint32_t s
     int status = VKS_RASTER_OK;
     for (size_t i = 0; i < recording->n_uses && status >= 0; i++) {
         const vks_drawable_info *image = &recording->drawables[i]->info;
-        status = vks_program_image(program, image->width, image->height, image->format);
+        status = image->format == VKS_FORMAT_NONE
+                     ? vks_program_bytes(program, image->size)
+                     : vks_program_image(program, image->width, image->height, image->format);
     }
     for (size_t i = 0; i < recording->length && status >= 0; i++)
         status = add_command(program, recording, &recording->commands[i], subpixel_bits);

@@ -4,7 +4,9 @@
 
 vks_status vks_drawable_create(const vks_drawable_info *info, vks_drawable **out)
 {
-    if (!vks_format_bytes(info->format))
+    if (info->format == VKS_FORMAT_NONE && !info->size)
+        return vks_fail(VKS_BAD_VALUE, 0, "a buffer has 1 byte at least");
+    if (info->format != VKS_FORMAT_NONE && !vks_format_bytes(info->format))
         return vks_fail(VKS_BAD_VALUE, info->format, "format is %u; allowed are 1 to %u", info->format,
                         VKS_PIPELINE_FORMATS - 1);
     vks_drawable *drawable = calloc(1, sizeof *drawable);

@@ -2,7 +2,7 @@
  * the rasteriser. No Python, no ownership, no order between submissions.
  *
  *  - vks_drawable: the properties and Vulkan handles of an image, as commands use it
- *  - vks_recording: an array of commands, the surfaces that they use, and vertices (list.c)
+ *  - vks_recording: an array of commands, the surfaces that they use, and vertices (list.c, commands.c)
  *  - vks_recorder: the command buffers, vertex buffers and descriptor sets of one VkDevice, each
  *    used again when the last use of its list has run (recorder.c)
  *  - vks_recorded: one command buffer of a recorder, with its vertices
@@ -22,8 +22,9 @@
 
 /* ---- drawables ------------------------------------------------------------------------------------------------- */
 
-/* vks_drawable_info.usage: the uses that the image was created for. */
-enum { VKS_USE_RENDER = 1, VKS_USE_SAMPLE = 2, VKS_USE_COPY = 4, VKS_USE_STORAGE = 8 };
+/* vks_drawable_info.usage: the uses that the image was created for. A buffer for copies has
+ * VKS_USE_BYTES alone, so that commands of images refuse it. */
+enum { VKS_USE_RENDER = 1, VKS_USE_SAMPLE = 2, VKS_USE_COPY = 4, VKS_USE_STORAGE = 8, VKS_USE_BYTES = 16 };
 
 /* vks_drawable_info.features: the driver's abilities for the image's format and tiling. */
 typedef enum vks_feature {
@@ -37,16 +38,17 @@ typedef enum vks_feature {
 typedef struct vks_drawable vks_drawable;
 typedef struct vks_drawable_info {
     uint32_t width, height; /* pixels */
-    uint32_t format;        /* vks_format */
+    uint32_t format;        /* vks_format; VKS_FORMAT_NONE: a buffer */
     uint32_t usage, features;
     bool is_mappable;    /* the host may read the memory after the list */
     bool is_presentable; /* of a swapchain: in layout PRESENT_SRC_KHR between two lists, else in GENERAL */
     /* VkImage; VkImageViews of it, 0 for none: one that encodes and decodes -srgb, and one of the
      * codes as they are stored. All 0 on the CPU backend. */
     uint64_t image, view, raw_view;
+    uint64_t size, buffer; /* of a buffer: its bytes, and its VkBuffer */
 } vks_drawable_info;
 
-/* VKS_BAD_VALUE: no such format. */
+/* VKS_BAD_VALUE: no such format, or a buffer of no bytes. */
 vks_status vks_drawable_create(const vks_drawable_info *info, vks_drawable **out);
 void vks_drawable_ref(vks_drawable *drawable);
 void vks_drawable_unref(vks_drawable *drawable);
@@ -69,9 +71,24 @@ typedef struct vks_operand {
     vks_drawable *drawable;
 } vks_operand;
 
+/* The depth of a draw: a surface of a depth format, of the target's size. */
+typedef struct vks_depth_operand {
+    vks_operand image;
+    uint32_t test; /* enum vks_depth_test */
+    bool writes;   /* the depth of pixels that pass */
+} vks_depth_operand;
+
 typedef struct vks_rect {
     int32_t x, y, width, height; /* pixels, row 0 on top */
 } vks_rect;
+
+/* A copy from or to a buffer. */
+typedef struct vks_bytes_copy {
+    vks_rect rect;                         /* of the image */
+    uint64_t source_offset, target_offset; /* in buffers, bytes; 0 in an image */
+    uint64_t size;                         /* between buffers, bytes; 0 with an image */
+    uint64_t stride;                       /* from row to row in the buffer, bytes */
+} vks_bytes_copy;
 
 vks_recording *vks_recording_create(void); /* NULL: no memory */
 void vks_recording_destroy(vks_recording *recording);
@@ -82,13 +99,19 @@ const vks_use *vks_recording_uses(const vks_recording *recording, size_t *n_uses
 
 /* Each appends one command, or none if it has no area. VKS_BAD_VALUE: an argument is outside its
  * range, and the text says which; VKS_UNSUPPORTED: an image has integers (r32uint), which are
- * cleared, filled and copied alone; VKS_NO_MEMORY. A refused command leaves the commands as they
- * were. */
-/* `colour` becomes floats; of r32uint, red is rounded (ties to even) and clamped to 0..UINT32_MAX. */
+ * cleared, filled and copied alone, or depth, which is cleared, copied and the depth of draws;
+ * VKS_NO_MEMORY. A refused command leaves the commands as they were. */
+/* `colour` becomes floats; of r32uint, red is rounded (ties to even) and clamped to 0..UINT32_MAX;
+ * of a depth format, red is the depth, 0 to 1. */
 vks_status vks_recording_clear(vks_recording *recording, vks_operand target, const double colour[4]);
 vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target, vks_rect rect, const double colour[4]);
 vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
                               int32_t x, int32_t y);
+/* Copies between a buffer and an image, or two buffers. `stride` 0: the rows are tight. VKS_BAD_VALUE:
+ * no buffer is there; an offset or a stride is no multiple of the image's pixel; or the bytes are not
+ * inside the buffer, and the text names both sizes. */
+vks_status vks_recording_copy_bytes(vks_recording *recording, vks_operand source, vks_operand target,
+                                    const vks_bytes_copy *copy);
 /* A negative width or height mirrors: (x, y) is then the right or bottom edge. */
 vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
                               vks_rect to, bool linear);
@@ -96,12 +119,14 @@ vks_status vks_recording_composite(vks_recording *recording, vks_operand source,
                                    int32_t y, float opacity, bool is_straight);
 /* `vertices` has `count` rows (a multiple of 3) of `floats` floats, which are copied. Rows are
  * without a texture (`texture.surface` NULL) x y rgba (6) or xyzw rgba (8), with one x y uv (4) or
- * xyzw uv (6), with either xyzw rgba uv (10). */
+ * xyzw uv (6), with either xyzw rgba uv (10). `depth` may be NULL. */
 vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand target, const float *vertices,
-                                        size_t count, uint32_t floats, vks_operand texture, bool linear);
+                                        size_t count, uint32_t floats, vks_operand texture, bool linear,
+                                        const vks_depth_operand *depth);
 
 /* Appends the commands of `from` to `to` that write to a use of `from` with keep[use]; a use as a
- * source becomes sources[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not
+ * source becomes sources[use], and so does a use as depth, which is not written then without
+ * keep[use]. For unowned surfaces (rule K21). VKS_BAD_VALUE: `from` has not
  * `n_uses` uses. */
 vks_status vks_recording_append(vks_recording *to, const vks_recording *from, size_t n_uses, const bool *keep,
                                 const vks_operand *sources);
@@ -118,8 +143,9 @@ enum {
     VKS_PIPELINE_COMPOSITE, /* + 1: decodes the source; + 2: its colours are straight */
     VKS_PIPELINE_BLIT = VKS_PIPELINE_COMPOSITE +
         4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target has 16-bit floats */
-    VKS_PIPELINES = VKS_PIPELINE_BLIT + 16,
-    VKS_PIPELINE_FORMATS = 16u, /* vks_format is below */
+    VKS_PIPELINE_DEPTH = VKS_PIPELINE_BLIT + 16, /* triangles with depth; + 1: textured; + 2: d32float, not d16unorm */
+    VKS_PIPELINES = VKS_PIPELINE_DEPTH + 4,
+    VKS_PIPELINE_FORMATS = 18u, /* vks_format is below */
     VKS_PUSH_SIZE = 64u         /* bytes of push constants that the pipeline layout needs */
 };
 

@@ -1,4 +1,4 @@
-/* recorder.h: what a recorder owns, for recorder.c and vulkan_commands.c. */
+/* recorder.h: what a recorder owns, for recorder.c and the vulkan_*.c. */
 #ifndef VKS_RECORDER_H
 #define VKS_RECORDER_H
 
@@ -34,9 +34,12 @@
     X(CmdPushConstants)                                                                                                \
     X(CmdDraw)                                                                                                         \
     X(CmdClearColorImage)                                                                                              \
+    X(CmdClearDepthStencilImage)                                                                                       \
+    X(CmdSetDepthTestEnable)                                                                                           \
+    X(CmdSetDepthWriteEnable)                                                                                          \
+    X(CmdSetDepthCompareOp)                                                                                            \
     X(CmdClearAttachments)                                                                                             \
-    X(CmdCopyImage)                                                                                                    \
-    X(CmdBlitImage)
+    X(CmdCopyImage) X(CmdCopyBuffer) X(CmdCopyBufferToImage) X(CmdCopyImageToBuffer) X(CmdBlitImage)
 
 enum { VKS_RECORDED_GRAPHICS, VKS_RECORDED_TRANSFER, VKS_RECORDED_FAMILIES };
 
@@ -79,16 +82,18 @@ struct vks_recorded {
     size_t vertex_bytes; /* of the buffer */
 };
 
-/* vulkan_commands.c */
+/* ---- vulkan_needs.c ---- */
 /* VKS_OK, or the problem that keeps the list from being recorded. Takes no sets and calls no
  * driver. */
 vks_status vks_vulkan_check(const vks_recorder *recorder, const vks_recording *recording, vks_record_problem *problem);
-/* Fills the command buffer. Everything that can fail was made before. */
-void vks_vulkan_write(const vks_recorder *recorder, const vks_recording *recording, VkCommandBuffer commands,
-                      VkBuffer vertices);
 /* Calls `need` for each descriptor set that the list binds, until it fails. */
 vks_status vks_vulkan_each_set(vks_recorder *recorder, const vks_recording *recording,
                                vks_status (*need)(vks_recorder *recorder, vks_drawable *drawable, unsigned set));
 bool vks_vulkan_only_copies(const vks_recording *recording);
+
+/* ---- vulkan_commands.c ---- */
+/* Fills the command buffer. Everything that can fail was made before. */
+void vks_vulkan_write(const vks_recorder *recorder, const vks_recording *recording, VkCommandBuffer commands,
+                      VkBuffer vertices);
 
 #endif

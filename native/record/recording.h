@@ -13,6 +13,7 @@ typedef enum vks_command_kind {
     VKS_COMMAND_CLEAR,
     VKS_COMMAND_FILL,
     VKS_COMMAND_COPY,
+    VKS_COMMAND_COPY_BYTES,
     VKS_COMMAND_BLIT,
     VKS_COMMAND_COMPOSITE,
     VKS_COMMAND_DRAW
@@ -33,6 +34,7 @@ typedef struct vks_command {
             vks_rect from;
             int32_t x, y;
         } copy;
+        vks_bytes_copy bytes;
         struct {
             struct vks_blit_rect from, to;
         } blit;
@@ -42,6 +44,9 @@ typedef struct vks_command {
         } composite;
         struct {
             uint32_t first, count; /* vertices */
+            uint32_t depth;        /* use; VKS_NO_USE: none */
+            uint32_t depth_test;
+            bool writes_depth;
         } draw;
     };
 } vks_command;
@@ -71,9 +76,23 @@ struct vks_drawable {
     uint64_t sets[VKS_SETS]; /* guarded by the recorder's lock */
 };
 
+/* ---- list.c ---- */
+static const vks_operand vks_no_operand = {NULL, NULL};
+/* Appends a checked command; `source` and `depth` may be vks_no_operand. VKS_NO_MEMORY: the list is
+ * as it was. */
+vks_status vks_recording_add(vks_recording *recording, vks_command command, vks_operand target, vks_operand source,
+                             vks_operand depth);
+/* Room for `count` more rows of vertices, which count once n_vertices does. NULL: no memory. */
+float *vks_recording_vertices(vks_recording *recording, size_t count);
+vks_status vks_recording_no_memory(void);
+
 /* recorder.c: takes the sets of a drawable back. */
 void vks_recorder_take_sets(vks_drawable *drawable);
 
+static inline bool vks_drawable_is_buffer(const vks_drawable *drawable)
+{
+    return drawable->info.format == VKS_FORMAT_NONE;
+}
 static inline bool vks_format_is_srgb(uint32_t format) { return format == VKS_FORMAT_RGBA8_UNORM_SRGB; }
 
 #endif

@@ -9,161 +9,16 @@
 #include <string.h>
 
 #include "raster/format.h"
-#include "record/recorder.h"
+#include "record/vulkan_needs.h"
 
 #define EVERYTHING (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
 static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
-static const VkImageSubresourceLayers layer = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
 
-/* ---- what a command needs ---- */
-
-static const vks_drawable_info *image_of(const vks_recording *recording, uint32_t use)
+static VkImageSubresourceLayers layer_of(uint32_t format)
 {
-    return &recording->drawables[use]->info;
-}
-
-static VkImage handle_of(const vks_recording *recording, uint32_t use)
-{
-    return (VkImage)(uintptr_t)image_of(recording, use)->image;
-}
-
-static struct vks_blit_rect straightened(struct vks_blit_rect to, struct vks_blit_rect *from)
-{
-    struct vks_blit_rect f = *from, t = to; /* mirrored twice is not mirrored */
-    if (to.x1 < to.x0) {
-        t.x0 = to.x1, t.x1 = to.x0;
-        from->x0 = f.x1, from->x1 = f.x0;
-    }
-    if (to.y1 < to.y0) {
-        t.y0 = to.y1, t.y1 = to.y0;
-        from->y0 = f.y1, from->y1 = f.y0;
-    }
-    return t;
-}
-
-typedef enum blit_way { AS_COPY, BY_DRAWING, BY_DRIVER } blit_way;
-
-static blit_way way_of(const vks_recording *recording, const vks_command *c)
-{
-    const vks_drawable_info *source = image_of(recording, c->source), *target = image_of(recording, c->target);
-    struct vks_blit_rect from = c->blit.from, to = straightened(c->blit.to, &from);
-    if (source->format == target->format && from.x1 - from.x0 == to.x1 - to.x0 && from.y1 - from.y0 == to.y1 - to.y0)
-        return AS_COPY;
-    return (source->usage & VKS_USE_SAMPLE) && (target->usage & VKS_USE_RENDER) ? BY_DRAWING : BY_DRIVER;
-}
-
-static bool has_halves(uint32_t format)
-{
-    return format == VKS_FORMAT_R16_FLOAT || format == VKS_FORMAT_RG16_FLOAT || format == VKS_FORMAT_RGBA16_FLOAT;
-}
-
-/* The pipeline of a command that draws, and the target's format as it sees it. */
-static bool pipeline_of(const vks_recording *recording, const vks_command *c, uint32_t *number, uint32_t *format)
-{
-    const vks_drawable_info *target = image_of(recording, c->target);
-    const vks_drawable_info *source = c->source == VKS_NO_USE ? NULL : image_of(recording, c->source);
-    *format = target->format;
-    if (c->kind == VKS_COMMAND_DRAW) {
-        *number = source ? VKS_PIPELINE_TEXTURED : VKS_PIPELINE_COLOURED;
-        return true;
-    }
-    if (c->kind == VKS_COMMAND_COMPOSITE) {
-        *number = VKS_PIPELINE_COMPOSITE + vks_format_is_srgb(source->format) + 2 * c->is_straight;
-        return true;
-    }
-    if (c->kind != VKS_COMMAND_BLIT || way_of(recording, c) != BY_DRAWING)
-        return false;
-    bool same = source->format == target->format && !c->linear; /* codes stay what they are */
-    bool decodes = vks_format_is_srgb(source->format) && !same, encodes = vks_format_is_srgb(target->format) && !same;
-    *number = VKS_PIPELINE_BLIT + c->linear + 2 * decodes + 4 * encodes + 8 * has_halves(target->format);
-    if (vks_format_is_srgb(target->format))
-        *format = VKS_FORMAT_RGBA8_UNORM;
-    return true;
-}
-
-static vks_status lacks(vks_record_problem *problem, const vks_recording *recording, uint32_t use, vks_feature feature)
-{
-    if (image_of(recording, use)->features & feature)
-        return VKS_OK;
-    problem->kind = VKS_PROBLEM_FEATURE;
-    problem->use = use;
-    problem->feature = feature;
-    return vks_fail(VKS_UNSUPPORTED, feature, "the driver cannot do that with images of this format");
-}
-
-static vks_status check_features(const vks_recording *recording, const vks_command *c, vks_record_problem *problem)
-{
-    vks_status status = VKS_OK;
-    if (c->kind == VKS_COMMAND_DRAW || c->kind == VKS_COMMAND_COMPOSITE)
-        status = lacks(problem, recording, c->target, VKS_CAN_BLEND);
-    if (!status && c->kind == VKS_COMMAND_DRAW && c->source != VKS_NO_USE && c->linear)
-        status = lacks(problem, recording, c->source, VKS_CAN_FILTER);
-    blit_way way = c->kind == VKS_COMMAND_BLIT ? way_of(recording, c) : AS_COPY;
-    if (!status && (c->kind == VKS_COMMAND_COMPOSITE || way == BY_DRAWING))
-        status = lacks(problem, recording, c->source, VKS_HAS_RAW_VIEW);
-    if (!status && way == BY_DRAWING && vks_format_is_srgb(image_of(recording, c->target)->format))
-        status = lacks(problem, recording, c->target, VKS_HAS_RAW_VIEW);
-    if (status || way != BY_DRIVER)
-        return status;
-    problem->is_blit = true;
-    status = lacks(problem, recording, c->source, VKS_CAN_BLIT_FROM);
-    if (!status && c->linear)
-        status = lacks(problem, recording, c->source, VKS_CAN_FILTER);
-    return status ? status : lacks(problem, recording, c->target, VKS_CAN_BLIT_TO);
-}
-
-vks_status vks_vulkan_check(const vks_recorder *r, const vks_recording *recording, vks_record_problem *problem)
-{
-    for (size_t i = 0; i < recording->n_uses; i++)
-        if (atomic_load(&recording->drawables[i]->closed)) {
-            *problem = (vks_record_problem){.kind = VKS_PROBLEM_CLOSED, .use = i};
-            return vks_fail(VKS_CLOSED, 0, "a surface that the list uses is closed");
-        }
-    for (size_t i = 0; i < recording->length; i++) {
-        const vks_command *c = &recording->commands[i];
-        vks_status status = check_features(recording, c, problem);
-        if (status)
-            return status;
-        if (!pipeline_of(recording, c, &problem->pipeline, &problem->format) ||
-            r->pipelines[problem->pipeline][problem->format])
-            continue;
-        problem->kind = VKS_PROBLEM_PIPELINE;
-        return vks_fail(VKS_BAD_CALL, 0, "pipeline %u for format %u is not registered", problem->pipeline,
-                        problem->format);
-    }
-    return VKS_OK;
-}
-
-static bool set_of(const vks_recording *recording, const vks_command *c, unsigned *set)
-{
-    uint32_t number, format;
-    if (c->source == VKS_NO_USE || !pipeline_of(recording, c, &number, &format))
-        return false;
-    *set = c->kind != VKS_COMMAND_DRAW ? VKS_SET_RAW : c->linear ? VKS_SET_LINEAR : VKS_SET_NEAREST;
-    return true;
-}
-
-vks_status vks_vulkan_each_set(vks_recorder *r, const vks_recording *recording,
-                               vks_status (*need)(vks_recorder *recorder, vks_drawable *drawable, unsigned set))
-{
-    vks_status status = VKS_OK;
-    unsigned set;
-    for (size_t i = 0; i < recording->length && !status; i++)
-        if (set_of(recording, &recording->commands[i], &set))
-            status = need(r, recording->drawables[recording->commands[i].source], set);
-    return status;
-}
-
-bool vks_vulkan_only_copies(const vks_recording *recording)
-{
-    for (size_t i = 0; i < recording->n_uses; i++)
-        if (recording->drawables[i]->info.is_presentable)
-            return false;
-    for (size_t i = 0; i < recording->length; i++)
-        if (recording->commands[i].kind != VKS_COMMAND_COPY)
-            return false;
-    return true;
+    VkImageAspectFlags aspect = vks_format_is_depth(format) ? VK_IMAGE_ASPECT_DEPTH_BIT : VK_IMAGE_ASPECT_COLOR_BIT;
+    return (VkImageSubresourceLayers){aspect, 0, 0, 1};
 }
 
 /* ---- writing ---- */
@@ -175,11 +30,13 @@ typedef struct writer {
     VkCommandBuffer commands;
     VkBuffer vertices;
     uint32_t target; /* use of the open rendering scope; VKS_NO_USE: none is open */
+    uint32_t depth;  /* its depth; VKS_NO_USE: it has none */
     bool is_raw;     /* the scope writes the codes of a -srgb image as they are */
     bool is_ordered; /* nothing was written since a barrier over everything */
     bool has_vertices;
-    VkPipeline pipeline; /* bound */
-    uint64_t set;        /* bound */
+    VkPipeline pipeline;  /* bound */
+    uint32_t depth_state; /* of the dynamic state, see set_depth_state(); UINT32_MAX: unknown */
+    uint64_t set;         /* bound */
     VkRect2D scissor;
     VkExtent2D viewport;
 } writer;
@@ -203,7 +60,7 @@ static void put_barrier(const writer *w, const VkMemoryBarrier2 *memory, VkImage
             .dstAccessMask = EVERYTHING,
             .oldLayout = from,
             .newLayout = to,
-            .image = handle_of(w->recording, (uint32_t)i),
+            .image = vks_handle_of(w->recording, (uint32_t)i),
             .subresourceRange = whole,
         };
         if (n == sizeof changes / sizeof *changes) {
@@ -244,9 +101,9 @@ static void end_rendering(writer *w)
     w->target = VKS_NO_USE;
 }
 
-static void begin_rendering(writer *w, uint32_t target, bool raw, const float *clear)
+static void begin_rendering(writer *w, uint32_t target, uint32_t depth, bool raw, const float *clear)
 {
-    const vks_drawable_info *image = image_of(w->recording, target);
+    const vks_drawable_info *image = vks_image_of(w->recording, target);
     VkRenderingAttachmentInfo attachment = {
         .sType = VK_STRUCTURE_TYPE_RENDERING_ATTACHMENT_INFO,
         .imageView = (VkImageView)(uintptr_t)(raw ? image->raw_view : image->view),
@@ -256,12 +113,21 @@ static void begin_rendering(writer *w, uint32_t target, bool raw, const float *c
     };
     if (clear)
         memcpy(attachment.clearValue.color.float32, clear, 4 * sizeof *clear);
+    VkRenderingAttachmentInfo depth_attachment = {
+        .sType = VK_STRUCTURE_TYPE_RENDERING_ATTACHMENT_INFO,
+        .imageView =
+            depth == VKS_NO_USE ? VK_NULL_HANDLE : (VkImageView)(uintptr_t)vks_image_of(w->recording, depth)->view,
+        .imageLayout = VK_IMAGE_LAYOUT_GENERAL,
+        .loadOp = VK_ATTACHMENT_LOAD_OP_LOAD,
+        .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
+    };
     VkExtent2D size = {image->width, image->height};
     VkRenderingInfo info = {.sType = VK_STRUCTURE_TYPE_RENDERING_INFO,
                             .renderArea.extent = size,
                             .layerCount = 1,
                             .colorAttachmentCount = 1,
-                            .pColorAttachments = &attachment};
+                            .pColorAttachments = &attachment,
+                            .pDepthAttachment = depth == VKS_NO_USE ? NULL : &depth_attachment};
     w->r->CmdBeginRendering(w->commands, &info);
     if (size.width != w->viewport.width || size.height != w->viewport.height) {
         VkViewport viewport = {.width = (float)size.width, .height = (float)size.height, .maxDepth = 1};
@@ -269,31 +135,34 @@ static void begin_rendering(writer *w, uint32_t target, bool raw, const float *c
         w->viewport = size;
     }
     w->target = target;
+    w->depth = depth;
     w->is_raw = raw;
 }
 
-/* A rendering scope on that target: the open one, or a new one behind a barrier. `raw`: -srgb codes
- * are written as they are. */
-static void render_to(writer *w, uint32_t target, bool raw)
+/* A rendering scope on that target with that depth: the open one, or a new one behind a barrier.
+ * `raw`: -srgb codes are written as they are. */
+static void render_to(writer *w, uint32_t target, uint32_t depth, bool raw)
 {
-    raw = raw && vks_format_is_srgb(image_of(w->recording, target)->format);
-    if (w->target == target && w->is_raw == raw)
+    raw = raw && vks_format_is_srgb(vks_image_of(w->recording, target)->format);
+    if (w->target == target && w->depth == depth && w->is_raw == raw)
         return;
     end_rendering(w);
     order(w);
-    begin_rendering(w, target, raw, NULL);
+    begin_rendering(w, target, depth, raw, NULL);
 }
 
 static void bind(writer *w, const vks_command *c)
 {
     uint32_t number = 0, format = 0;
     unsigned which;
-    pipeline_of(w->recording, c, &number, &format);
+    vks_pipeline_of(w->recording, c, &number, &format);
     VkPipeline pipeline = w->r->pipelines[number][format];
-    if (pipeline != w->pipeline)
+    if (pipeline != w->pipeline) {
         w->r->CmdBindPipeline(w->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipeline);
+        w->depth_state = UINT32_MAX; /* a pipeline without the dynamic state makes it undefined */
+    }
     w->pipeline = pipeline;
-    if (!set_of(w->recording, c, &which))
+    if (!vks_set_of(w->recording, c, &which))
         return;
     uint64_t set = w->recording->drawables[c->source]->sets[which];
     VkDescriptorSet bound = (VkDescriptorSet)(uintptr_t)set;
@@ -332,12 +201,21 @@ static void storable(const float colour[4], uint32_t format, float out[4])
     vks_unpack_colour(format, pixel, out);
 }
 
+static void write_clear_of_depth(writer *w, const vks_command *c, const VkClearColorValue *value)
+{
+    static const VkImageSubresourceRange all = {VK_IMAGE_ASPECT_DEPTH_BIT, 0, 1, 0, 1};
+    end_rendering(w);
+    order(w);
+    w->r->CmdClearDepthStencilImage(w->commands, vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL,
+                                    &(VkClearDepthStencilValue){.depth = value->float32[0]}, 1, &all);
+}
+
 static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t target)
 {
     if (i >= recording->length || recording->commands[i].target != target)
         return false;
     vks_command_kind kind = recording->commands[i].kind;
-    return kind != VKS_COMMAND_CLEAR && kind != VKS_COMMAND_COPY;
+    return kind != VKS_COMMAND_CLEAR && kind != VKS_COMMAND_COPY && kind != VKS_COMMAND_COPY_BYTES;
 }
 
 /* As the start of the draws that follow; where none do, alone, which is cheaper than a rendering
@@ -345,47 +223,87 @@ static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t tar
 static void write_clear(writer *w, size_t i)
 {
     const vks_command *c = &w->recording->commands[i];
-    const vks_drawable_info *target = image_of(w->recording, c->target);
+    const vks_drawable_info *target = vks_image_of(w->recording, c->target);
     VkClearColorValue value;
     storable(c->fill.colour, target->format, value.float32);
+    if (vks_format_is_depth(target->format)) {
+        write_clear_of_depth(w, c, &value);
+        return;
+    }
     end_rendering(w);
     order(w);
     if ((target->usage & VKS_USE_RENDER) && is_drawn_into(w->recording, i + 1, c->target))
-        begin_rendering(w, c->target, false, value.float32);
+        begin_rendering(w, c->target, vks_depth_of(&c[1]), false, value.float32);
     else
-        w->r->CmdClearColorImage(w->commands, handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, &value, 1,
-                                 &whole);
+        w->r->CmdClearColorImage(w->commands, vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, &value,
+                                 1, &whole);
 }
 
 static void write_fill(writer *w, const vks_command *c)
 {
     VkClearAttachment attachment = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
-    storable(c->fill.colour, image_of(w->recording, c->target)->format, attachment.clearValue.color.float32);
+    storable(c->fill.colour, vks_image_of(w->recording, c->target)->format, attachment.clearValue.color.float32);
     VkClearRect rect = {
         {{c->fill.rect.x, c->fill.rect.y}, {(uint32_t)c->fill.rect.width, (uint32_t)c->fill.rect.height}}, 0, 1};
-    render_to(w, c->target, false);
+    render_to(w, c->target, VKS_NO_USE, false);
     w->r->CmdClearAttachments(w->commands, 1, &attachment, 1, &rect);
 }
 
 static void write_copy(writer *w, const vks_command *c, vks_rect from, int32_t x, int32_t y)
 {
+    VkImageSubresourceLayers layer = layer_of(vks_image_of(w->recording, c->target)->format);
     VkImageCopy region = {
         layer, {from.x, from.y, 0}, layer, {x, y, 0}, {(uint32_t)from.width, (uint32_t)from.height, 1}};
     end_rendering(w);
     order(w);
-    w->r->CmdCopyImage(w->commands, handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
-                       handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region);
+    w->r->CmdCopyImage(w->commands, vks_handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
+                       vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region);
+}
+
+static VkBuffer buffer_of(const vks_recording *recording, uint32_t use)
+{
+    return (VkBuffer)(uintptr_t)vks_image_of(recording, use)->buffer;
+}
+
+static void write_copy_bytes(writer *w, const vks_command *c)
+{
+    const vks_bytes_copy *copy = &c->bytes;
+    const vks_rect *rect = &copy->rect;
+    bool reads = vks_drawable_is_buffer(w->recording->drawables[c->source]);
+    bool writes = vks_drawable_is_buffer(w->recording->drawables[c->target]);
+    end_rendering(w);
+    order(w);
+    if (reads && writes) {
+        VkBufferCopy bytes = {copy->source_offset, copy->target_offset, copy->size};
+        w->r->CmdCopyBuffer(w->commands, buffer_of(w->recording, c->source), buffer_of(w->recording, c->target), 1,
+                            &bytes);
+        return;
+    }
+    const vks_drawable_info *picture = vks_image_of(w->recording, reads ? c->target : c->source);
+    size_t pixel = vks_format_bytes(picture->format);
+    VkBufferImageCopy rows = {.bufferOffset = reads ? copy->source_offset : copy->target_offset,
+                              .bufferRowLength = (uint32_t)(copy->stride / pixel),
+                              .imageSubresource = layer_of(picture->format),
+                              .imageOffset = {rect->x, rect->y, 0},
+                              .imageExtent = {(uint32_t)rect->width, (uint32_t)rect->height, 1}};
+    if (reads)
+        w->r->CmdCopyBufferToImage(w->commands, buffer_of(w->recording, c->source),
+                                   vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &rows);
+    else
+        w->r->CmdCopyImageToBuffer(w->commands, vks_handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
+                                   buffer_of(w->recording, c->target), 1, &rows);
 }
 
 static void write_blit_by_driver(writer *w, const vks_command *c)
 {
     const struct vks_blit_rect *from = &c->blit.from, *to = &c->blit.to;
+    VkImageSubresourceLayers layer = layer_of(vks_image_of(w->recording, c->target)->format);
     VkImageBlit region = {
         layer, {{from->x0, from->y0, 0}, {from->x1, from->y1, 1}}, layer, {{to->x0, to->y0, 0}, {to->x1, to->y1, 1}}};
     end_rendering(w);
     order(w);
-    w->r->CmdBlitImage(w->commands, handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
-                       handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region,
+    w->r->CmdBlitImage(w->commands, vks_handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
+                       vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region,
                        c->linear ? VK_FILTER_LINEAR : VK_FILTER_NEAREST);
 }
 
@@ -407,14 +325,14 @@ static void levels_of(uint32_t format, float out[4])
 
 static void write_blit(writer *w, const vks_command *c)
 {
-    struct vks_blit_rect from = c->blit.from, to = straightened(c->blit.to, &from);
+    struct vks_blit_rect from = c->blit.from, to = vks_straightened(c->blit.to, &from);
     int32_t width = to.x1 - to.x0, height = to.y1 - to.y0;
-    blit_way way = way_of(w->recording, c);
-    if (way == BY_DRIVER) {
+    vks_blit_way way = vks_blit_way_of(w->recording, c);
+    if (way == VKS_BY_DRIVER) {
         write_blit_by_driver(w, c);
         return;
     }
-    if (way == AS_COPY) {
+    if (way == VKS_AS_COPY) {
         write_copy(w, c, (vks_rect){from.x0, from.y0, width, height}, to.x0, to.y0);
         return;
     }
@@ -423,15 +341,16 @@ static void write_blit(writer *w, const vks_command *c)
         float levels[2][4];
     } push = {.from = {from.x0, from.y0, from.x1 - from.x0, from.y1 - from.y0}, .to = {to.x0, to.y0, width, height}};
     _Static_assert(sizeof push <= VKS_PUSH_SIZE, "the pipeline layout has room for it");
-    levels_of(image_of(w->recording, c->source)->format, push.levels[0]);
-    levels_of(image_of(w->recording, c->target)->format, push.levels[1]);
-    render_to(w, c->target, true);
+    levels_of(vks_image_of(w->recording, c->source)->format, push.levels[0]);
+    levels_of(vks_image_of(w->recording, c->target)->format, push.levels[1]);
+    render_to(w, c->target, VKS_NO_USE, true);
     draw_screen(w, c, to.x0, to.y0, width, height, &push, sizeof push);
 }
 
 static void write_composite(writer *w, const vks_command *c)
 {
-    const vks_drawable_info *source = image_of(w->recording, c->source), *target = image_of(w->recording, c->target);
+    const vks_drawable_info *source = vks_image_of(w->recording, c->source),
+                            *target = vks_image_of(w->recording, c->target);
     int64_t x = c->composite.x, y = c->composite.y, right = x + source->width, bottom = y + source->height;
     int32_t left = x > 0 ? (int32_t)x : 0, top = y > 0 ? (int32_t)y : 0;
     right = right < target->width ? right : target->width;
@@ -440,15 +359,29 @@ static void write_composite(writer *w, const vks_command *c)
         int32_t x, y;
         float opacity;
     } push = {c->composite.x, c->composite.y, c->composite.opacity};
-    render_to(w, c->target, false);
+    render_to(w, c->target, VKS_NO_USE, false);
     draw_screen(w, c, left, top, (int32_t)right - left, (int32_t)bottom - top, &push, sizeof push);
+}
+
+/* The dynamic state of pipelines with depth. enum vks_depth_test has VkCompareOp's numbers. */
+static void set_depth_state(writer *w, const vks_command *c)
+{
+    uint32_t state = c->draw.depth_test | (uint32_t)c->draw.writes_depth << 3;
+    if (w->depth_state == state)
+        return;
+    w->r->CmdSetDepthTestEnable(w->commands, VK_TRUE);
+    w->r->CmdSetDepthWriteEnable(w->commands, c->draw.writes_depth);
+    w->r->CmdSetDepthCompareOp(w->commands, (VkCompareOp)c->draw.depth_test);
+    w->depth_state = state;
 }
 
 static void write_draw(writer *w, const vks_command *c)
 {
-    const vks_drawable_info *target = image_of(w->recording, c->target);
-    render_to(w, c->target, false);
+    const vks_drawable_info *target = vks_image_of(w->recording, c->target);
+    render_to(w, c->target, c->draw.depth, false);
     bind(w, c);
+    if (c->draw.depth != VKS_NO_USE)
+        set_depth_state(w, c);
     set_scissor(w, 0, 0, (int32_t)target->width, (int32_t)target->height);
     if (!w->has_vertices)
         w->r->CmdBindVertexBuffers(w->commands, 0, 1, &w->vertices, &(VkDeviceSize){0});
@@ -469,6 +402,9 @@ static void write_command(writer *w, size_t i)
     case VKS_COMMAND_COPY:
         write_copy(w, c, c->copy.from, c->copy.x, c->copy.y);
         break;
+    case VKS_COMMAND_COPY_BYTES:
+        write_copy_bytes(w, c);
+        break;
     case VKS_COMMAND_BLIT:
         write_blit(w, c);
         break;
@@ -484,7 +420,12 @@ static void write_command(writer *w, size_t i)
 void vks_vulkan_write(const vks_recorder *r, const vks_recording *recording, VkCommandBuffer commands,
                       VkBuffer vertices)
 {
-    writer w = {.r = r, .recording = recording, .commands = commands, .vertices = vertices, .target = VKS_NO_USE};
+    writer w = {.r = r,
+                .recording = recording,
+                .commands = commands,
+                .vertices = vertices,
+                .target = VKS_NO_USE,
+                .depth = VKS_NO_USE};
     bool is_shown = false, is_mappable = false;
     for (size_t i = 0; i < recording->n_uses; i++) {
         is_shown |= recording->drawables[i]->info.is_presentable;

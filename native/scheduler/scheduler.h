@@ -61,6 +61,7 @@ struct vks_work {
     vks_work_kind kind;
     bool has_grace;                    /* a close waits for it for a while (vks_scheduler_finish) */
     bool may_signal_release;           /* its batch may also signal the release of its surfaces */
+    bool is_barrier;                   /* what follows it in the queue relies on its acquires as barriers */
     _Atomic uint32_t state;            /* a vks_work_state */
     vks_status failure;                /* with VKS_WORK_FAILED: the reason; written before `state` */
     _Atomic uint64_t serial;           /* of the batch, once submitted */
@@ -94,7 +95,7 @@ static inline void vks_work_draft(vks_work *draft, vks_device *device, vks_work_
     draft->n_accesses = n_accesses;
     draft->n_commands = draft->n_raw = 0;
     draft->n_events = 0;
-    draft->has_grace = draft->may_signal_release = false;
+    draft->has_grace = draft->may_signal_release = draft->is_barrier = false;
     draft->number = 0;
     atomic_init(&draft->serial, 0);
 }

@@ -96,6 +96,7 @@ static vks_work *copy(const vks_work *from)
     work->run = from->run;
     work->has_grace = from->has_grace;
     work->may_signal_release = from->may_signal_release;
+    work->is_barrier = from->is_barrier;
     for (uint32_t i = 0; i < from->n_accesses; i++) {
         work->accesses[i] = from->accesses[i];
         work->accesses[i].class->ref(work->accesses[i].object);

@@ -126,10 +126,11 @@ static void add_use(vks_access *access, const vks_work *work, vks_batch_draft *d
 {
     const vks_surface *surface = access->object;
     const vks_ownership *ownership = ownership_of(access);
+    bool is_acquired = surface->acquire_submitted >= ownership->id;
     access->waits = false;
     if (surface->presentable)
         add_presentable(draft, surface->presentable);
-    if (surface->acquire_submitted >= ownership->id)
+    if (is_acquired && !work->is_barrier)
         return;
     vks_family family = draft->batch.family;
     uint64_t acquire = surface->acquire_commands[family];
@@ -138,11 +139,13 @@ static void add_use(vks_access *access, const vks_work *work, vks_batch_draft *d
     if (original->initial_commands)
         vks_draft_buffer(draft, original->initial_commands);
     /* An engine relies on the acquire as a barrier: release, then acquire. */
-    if (acquire && owned_by_queue && work->n_raw)
+    bool is_barrier = work->n_raw || work->is_barrier;
+    if (acquire && owned_by_queue && is_barrier)
         vks_draft_buffer(draft, surface->release_commands[family]);
-    if (acquire && (!owned_by_queue || work->n_raw))
+    if (acquire && (!owned_by_queue || is_barrier))
         vks_draft_buffer(draft, acquire);
-    access->waits = surface->semaphore && !vks_wait_point_is_complete(surface, &ownership->wait_point) &&
+    access->waits = !is_acquired && surface->semaphore &&
+                    !vks_wait_point_is_complete(surface, &ownership->wait_point) &&
                     !vks_wait_point_is_ordered(work->device, surface, &ownership->wait_point);
     if (access->waits)
         vks_draft_wait(draft, surface->semaphore, ownership->wait_point.value);
@@ -156,7 +159,7 @@ static void add_release(const vks_access *access, const vks_work *work, vks_batc
     if (!access->value)
         return;
     draft->completions++;
-    if (surface->engine_value)
+    if (surface->engine_semaphore)
         vks_draft_wait(draft, surface->engine_semaphore, surface->engine_value);
     if (vks_surface_is_transferred(surface))
         vks_draft_buffer(draft, surface->release_commands[draft->batch.family]);

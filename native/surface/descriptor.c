@@ -16,7 +16,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "descriptors are littl
 _Static_assert(sizeof(vks_surface_body) == 112, "layout");
 _Static_assert(sizeof(vks_fence_body) == 56, "layout");
 
-#define LARGEST_MEMORY (UINT64_C(1) << 48)
+#define BUFFER_USAGES (2 * VKS_BUFFER_INDIRECT - 1)
 #define USAGES (VKS_USAGE_RENDER | VKS_USAGE_SAMPLE | VKS_USAGE_COPY | VKS_USAGE_STORAGE)
 
 /* ---- the body ---- */
@@ -52,24 +52,9 @@ static vks_status check_name(const char *name)
     return is_utf8(name, VKS_NAME_SIZE) ? VKS_OK : vks_fail(VKS_BAD_PAGE, 0, "the device's name is not UTF-8");
 }
 
-/* Recomputes the sizes. Sides are below 2^20 and a pixel has at most 16 bytes, so nothing
- * overflows. */
-static vks_status check_sizes(const vks_surface_body *b)
+static vks_status check_memory(const vks_surface_body *b, uint64_t needed)
 {
-    uint64_t pixel = vks_format_bytes(b->format), row = b->width * pixel, needed = row * b->height;
-    if (b->tiling != VKS_OPTIMAL) {
-        if (b->stride < row || b->stride % pixel || b->stride > LARGEST_MEMORY)
-            return vks_fail(VKS_BAD_PAGE, 0, "a row is %llu bytes and cannot have a stride of %llu",
-                            (unsigned long long)row, (unsigned long long)b->stride);
-        if (b->height > 1 && b->stride > LARGEST_MEMORY / (b->height - 1))
-            needed = UINT64_MAX;
-        else
-            needed = b->stride * (b->height - 1) + row;
-    } else if (b->stride) {
-        return vks_fail(VKS_BAD_PAGE, 0, "optimal tiling has no stride, and it says %llu",
-                        (unsigned long long)b->stride);
-    }
-    if (b->memory_size > LARGEST_MEMORY || b->memory_offset > b->memory_size ||
+    if (b->memory_size > VKS_LARGEST_MEMORY || b->memory_offset > b->memory_size ||
         b->memory_size - b->memory_offset < needed)
         return vks_fail(VKS_BAD_PAGE, 0, "%llu bytes at offset %llu do not fit a memory of %llu bytes",
                         (unsigned long long)needed, (unsigned long long)b->memory_offset,
@@ -77,8 +62,42 @@ static vks_status check_sizes(const vks_surface_body *b)
     return VKS_OK;
 }
 
+/* Recomputes the sizes. Sides are below 2^20 and a pixel has at most 16 bytes, so nothing
+ * overflows. */
+static vks_status check_sizes(const vks_surface_body *b)
+{
+    uint64_t pixel = vks_format_bytes(b->format), row = b->width * pixel, needed = row * b->height;
+    if (b->tiling != VKS_OPTIMAL) {
+        if (b->stride < row || b->stride % pixel || b->stride > VKS_LARGEST_MEMORY)
+            return vks_fail(VKS_BAD_PAGE, 0, "a row is %llu bytes and cannot have a stride of %llu",
+                            (unsigned long long)row, (unsigned long long)b->stride);
+        if (b->height > 1 && b->stride > VKS_LARGEST_MEMORY / (b->height - 1))
+            needed = UINT64_MAX;
+        else
+            needed = b->stride * (b->height - 1) + row;
+    } else if (b->stride) {
+        return vks_fail(VKS_BAD_PAGE, 0, "optimal tiling has no stride, and it says %llu",
+                        (unsigned long long)b->stride);
+    }
+    return check_memory(b, needed);
+}
+
+static vks_status check_memfd_of_buffer(const vks_surface_body *b)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = vks_buffer_size(b);
+    uint64_t needed = (size + page - 1) / page * page;
+    return size && size <= VKS_LARGEST_MEMORY && b->memory_size == needed && !b->memory_offset && !b->stride
+               ? VKS_OK
+               : vks_fail(VKS_BAD_PAGE, 0,
+                          "the memory has %llu bytes at offset %llu; a buffer of %llu needs exactly %llu at offset 0",
+                          (unsigned long long)b->memory_size, (unsigned long long)b->memory_offset,
+                          (unsigned long long)size, (unsigned long long)needed);
+}
+
 vks_status vks_surface_check_memfd(const vks_surface_body *b)
 {
+    if (b->tiling == VKS_BUFFER)
+        return check_memfd_of_buffer(b);
     uint64_t row = b->width * (uint64_t)vks_format_bytes(b->format), page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t padded = (row + VKS_ROW_ALIGNMENT - 1) / VKS_ROW_ALIGNMENT * VKS_ROW_ALIGNMENT;
     if (b->tiling != VKS_LINEAR || b->memory_offset)
@@ -121,6 +140,26 @@ static vks_status check_body(const vks_surface_body *b)
     return status ? status : check_name(b->name);
 }
 
+static vks_status check_buffer_body(const vks_surface_body *b)
+{
+    uint64_t size = vks_buffer_size(b);
+    if (size < 1 || size > VKS_LARGEST_MEMORY)
+        return vks_fail(VKS_BAD_PAGE, 0, "a buffer of %llu bytes; allowed is 1 to %llu", (unsigned long long)size,
+                        (unsigned long long)VKS_LARGEST_MEMORY);
+    const char *unknown = b->format || b->stride                     ? "format or stride of a buffer"
+                          : b->tiling != VKS_BUFFER                  ? "tiling of a buffer"
+                          : b->usage < 1 || b->usage > BUFFER_USAGES ? "usage of a buffer"
+                          : b->memory_kind > VKS_MEMFD               ? "memory kind"
+                          : b->dedicated > 1                         ? "dedicated flag"
+                                                                     : NULL;
+    if (unknown)
+        return vks_fail(VKS_BAD_PAGE, 0, "unknown %s", unknown);
+    vks_status status = check_memory(b, size);
+    if (!status && b->memory_kind == VKS_MEMFD)
+        status = check_memfd_of_buffer(b);
+    return status ? status : check_name(b->name);
+}
+
 /* ---- messages ---- */
 
 static vks_status check_page(int fd, vks_memfd_use use) { return vks_memfd_check(fd, "shared page", use, 0); }
@@ -132,18 +171,33 @@ static vks_status check_semaphores(const int *fds, size_t n_fds)
                : VKS_OK;
 }
 
+static vks_status check_fds(const vks_surface_body *b, const char *what, const int *fds, size_t n_fds)
+{
+    vks_status status = VKS_OK;
+    if (n_fds != 2 && n_fds != 3)
+        status = vks_fail(VKS_BAD_PAGE, 0, "a %s's descriptor carries 2 or 3 fds, and %zu came", what, n_fds);
+    if (status || (status = vks_memory_check(fds[0], b->memory_kind == VKS_MEMFD, b->memory_size)) ||
+        (status = check_page(fds[1], VKS_MEMFD_WRITE)))
+        return status;
+    return check_semaphores(fds + 2, n_fds - 2);
+}
+
 static vks_status check_surface(const void *body, size_t size, const int *fds, size_t n_fds)
 {
     vks_surface_body b;
     (void)size; /* one size is valid, and the header has it */
     memcpy(&b, body, sizeof b);
     vks_status status = check_body(&b);
-    if (!status && n_fds != 2 && n_fds != 3)
-        status = vks_fail(VKS_BAD_PAGE, 0, "a surface's descriptor carries 2 or 3 fds, and %zu came", n_fds);
-    if (status || (status = vks_memory_check(fds[0], b.memory_kind == VKS_MEMFD, b.memory_size)) ||
-        (status = check_page(fds[1], VKS_MEMFD_WRITE)))
-        return status;
-    return check_semaphores(fds + 2, n_fds - 2);
+    return status ? status : check_fds(&b, "surface", fds, n_fds);
+}
+
+static vks_status check_buffer(const void *body, size_t size, const int *fds, size_t n_fds)
+{
+    vks_surface_body b;
+    (void)size;
+    memcpy(&b, body, sizeof b);
+    vks_status status = check_buffer_body(&b);
+    return status ? status : check_fds(&b, "buffer", fds, n_fds);
 }
 
 static vks_status check_fence(const void *body, size_t size, const int *fds, size_t n_fds)
@@ -169,6 +223,16 @@ const vks_message_form *vks_surface_form(void)
     return &form;
 }
 
+const vks_message_form *vks_buffer_form(void)
+{
+    static const vks_message_form form = {.name = "BufferDescriptor",
+                                          .kind = VKS_DESCRIPTOR_BUFFER,
+                                          .most_fds = VKS_DESCRIPTOR_MAX_FDS,
+                                          .body_size = sizeof(vks_surface_body),
+                                          .check = check_buffer};
+    return &form;
+}
+
 const vks_message_form *vks_fence_form(void)
 {
     static const vks_message_form form = {.name = "FenceDescriptor",
@@ -187,15 +251,26 @@ void vks_surface_descriptor_fill(const void *body, const int *fds, size_t n_fds,
     out->semaphore_fd = n_fds == 3 ? fds[2] : -1;
 }
 
-vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out)
+static vks_status receive(int sock, uint64_t deadline, const vks_message_form *form, vks_surface_descriptor *out)
 {
-    VKS_NEEDS(out);
     vks_message in;
     *out = (vks_surface_descriptor){.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
-    vks_status status = vks_message_receive(sock, deadline, vks_surface_form(), &in);
+    vks_status status = vks_message_receive(sock, deadline, form, &in);
     if (!status)
         vks_surface_descriptor_fill(vks_message_part(&in, 0), in.fds, in.n_fds, out);
     return status;
+}
+
+vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out)
+{
+    VKS_NEEDS(out);
+    return receive(sock, deadline, vks_surface_form(), out);
+}
+
+vks_status vks_buffer_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out)
+{
+    VKS_NEEDS(out);
+    return receive(sock, deadline, vks_buffer_form(), out);
 }
 
 vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_descriptor *out)
@@ -216,7 +291,8 @@ vks_status vks_surface_descriptor_send(int sock, uint64_t deadline, const vks_su
 {
     VKS_NEEDS(descriptor);
     vks_message out;
-    vks_message_begin(&out, vks_surface_form(), &descriptor->body);
+    bool is_buffer = descriptor->body.tiling == VKS_BUFFER;
+    vks_message_begin(&out, is_buffer ? vks_buffer_form() : vks_surface_form(), &descriptor->body);
     vks_message_add_fds(&out, (int[]){descriptor->memory_fd, descriptor->page_fd, descriptor->semaphore_fd}, 3);
     return vks_message_send(sock, deadline, &out);
 }

@@ -42,15 +42,16 @@ static void unlock_queue(vks_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Submits the acquire of the image to the queue. Caller holds device->lock and has exclusive use of
- * the queue. */
-static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
+/* Submits the acquire of the image to the queue. `in_order`: what follows in the queue relies on it as
+ * a barrier. Caller holds device->lock and has exclusive use of the queue. */
+static vks_status submit_acquire(vks_surface *surface, bool in_order, uint64_t *serial)
 {
     vks_access access;
     vks_work draft;
     vks_status why;
     vks_access_surface(&access, &vks_surface_use, surface, true);
     vks_work_draft(&draft, surface->device, VKS_WORK_SUBMIT, vks_work_submit, &access, 1);
+    draft.is_barrier = in_order;
     if (!surface->owned)
         return vks_surface_not_owned(surface);
     if (surface->held || vks_work_ready(&draft, &why) != VKS_READY)
@@ -61,25 +62,45 @@ static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
     return status;
 }
 
+/* The engine's submissions in this ownership are in order, and nothing of this device came since. */
+static bool is_in_order(const vks_surface *surface)
+{
+    return surface->owned && surface->acquire_submitted >= surface->ownership.id &&
+           surface->last_serial == surface->engine_serial;
+}
+
+/* Caller holds device->lock and has exclusive use of the queue. */
+static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_semaphore_point *signal)
+{
+    vks_device *device = surface->device;
+    uint64_t serial = surface->engine_serial;
+    vks_status status = VKS_OK;
+    if (signal && !surface->engine_semaphore && surface->owned)
+        status = device->backend->create_timeline(device, surface->engine_value, &surface->engine_semaphore);
+    if (!status && (signal || !is_in_order(surface)))
+        status = submit_acquire(surface, !signal, &serial);
+    if (status)
+        return status;
+    surface->engine_serial = serial;
+    surface->engine_value += signal || !surface->engine_value; /* 1 without a semaphore: an engine uses it */
+    *wait = (vks_semaphore_point){device->timeline, serial};
+    if (signal)
+        *signal = (vks_semaphore_point){surface->engine_semaphore, surface->engine_value};
+    vks_surface_original(surface)->layout_unknown = true; /* the engine's barriers are unknown */
+    return VKS_OK;
+}
+
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal)
 {
-    VKS_NEEDS(surface, wait, signal);
-    vks_device *device = surface->device;
-    uint64_t serial;
+    VKS_NEEDS(surface, wait);
     vks_status status = prepare(surface, deadline);
     if (status)
         return status;
-    if ((status = lock_queue(device, deadline)))
+    if ((status = lock_queue(surface->device, deadline)))
         return status;
-    if (!surface->engine_semaphore && surface->owned)
-        status = device->backend->create_timeline(device, 0, &surface->engine_semaphore);
-    if (!status && !(status = submit_acquire(surface, &serial))) {
-        *wait = (vks_semaphore_point){device->timeline, serial};
-        *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
-        vks_surface_original(surface)->layout_unknown = true; /* the engine's barriers are unknown */
-    }
-    unlock_queue(device);
+    status = sync(surface, wait, signal);
+    unlock_queue(surface->device);
     return status;
 }
 
@@ -93,7 +114,7 @@ vks_status vks_surface_release_to_external(vks_surface *surface, uint64_t deadli
         return status;
     if ((status = lock_queue(device, deadline)))
         return status;
-    if (!(status = submit_acquire(surface, &serial)))
+    if (!(status = submit_acquire(surface, false, &serial)))
         status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS],
                                     (vks_point){semaphore, 0});
     unlock_queue(device);

@@ -7,7 +7,8 @@
 #include "os/platform.h"
 
 #define VKS_LARGEST_MESSAGE 8192
-#define VKS_MOST_QUEUES 2u /* of one descriptor: a pipe has two */
+#define VKS_MOST_QUEUES 2u                     /* of one descriptor: a pipe has two */
+#define VKS_LARGEST_MEMORY (UINT64_C(1) << 48) /* bytes that a descriptor may name */
 #define VKS_MOST_FDS (VKS_MOST_QUEUES + 3 * VKS_MAX_QUEUE_SURFACES)
 
 /* The form of a kind of descriptor: a body, and then 1 to `most_items` items (0: none). */
@@ -30,6 +31,7 @@ typedef struct vks_message {
 #pragma GCC visibility push(default)
 
 const vks_message_form *vks_surface_form(void);
+const vks_message_form *vks_buffer_form(void); /* the body of a surface */
 const vks_message_form *vks_fence_form(void);
 
 /* Copies as much of a device's name as fits, in whole characters of UTF-8, padded with 0. */
@@ -40,9 +42,14 @@ vks_status vks_message_check_header(const vks_message_form *form, const void *da
 /* Checks all of a message of an untrusted peer, before anything is mapped (X13, X15, X16). Bytes
  * and fds stay the caller's. VKS_BAD_PAGE. */
 vks_status vks_message_check(const vks_message_form *form, const void *data, size_t size, const int *fds, size_t n_fds);
-/* Checks the memory of a surface of the CPU backend (X16): it has the size of the rows, in whole
- * pages. Rows are tight or padded. VKS_BAD_PAGE. */
+/* Checks the memory of a surface or a buffer of the CPU backend (X16): it has the size of the rows or
+ * the bytes, in whole pages. Rows are tight or padded. VKS_BAD_PAGE. */
 vks_status vks_surface_check_memfd(const vks_surface_body *body);
+/* The bytes of a buffer. */
+static inline uint64_t vks_buffer_size(const vks_surface_body *body)
+{
+    return body->width | (uint64_t)body->height << 32;
+}
 /* Begins a message with a body; then items and fds are added, of which negative ones are left out.
  * The fds stay the caller's. */
 void vks_message_begin(vks_message *out, const vks_message_form *form, const void *body);

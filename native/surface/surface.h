@@ -67,7 +67,8 @@ struct vks_surface {
     uint64_t dead_value, dead_since; /* of the recovering thread: the value that a dead owner may signal, found when */
     _Atomic uint32_t waiting;        /* threads that sleep on the page */
     uint64_t mark;                   /* the scheduler's pass in which an earlier held operation touches it */
-    uint64_t engine_semaphore, engine_value; /* sync(): the point that the engine signals */
+    uint64_t engine_semaphore, engine_value; /* sync(): the point that the engine signals; value 0: no engine uses it */
+    uint64_t engine_serial;                  /* sync(): of the batch that the engine's last submission comes after */
     _Atomic bool is_external;                /* an external API uses the surface; `owned` is 0 meanwhile */
     uint64_t external_value; /* while is_external: the value that the API is to signal; 0: none was requested */
     uint64_t last_value; /* the value signalled by the last work of this ownership, external work included; 0: none */

@@ -66,6 +66,7 @@ const vks_image_info *draw_vks_image_info(void);
 const vks_import_info *draw_vks_import_info(void);
 const vks_array_info *draw_vks_array_info(void);
 const vks_adopt_image_info *draw_vks_adopt_image_info(void);
+const vks_buffer_info *draw_vks_buffer_info(void);
 const vks_open_info *draw_vks_open_info(void);
 const vks_adopt_info *draw_vks_adopt_info(void);
 const vks_window_info *draw_vks_window_info(void);

@@ -194,6 +194,14 @@ const vks_adopt_image_info *draw_vks_adopt_image_info(void)
     return MAYBE(&info);
 }
 
+const vks_buffer_info *draw_vks_buffer_info(void)
+{
+    static vks_buffer_info info;
+    info = (vks_buffer_info){argument_chance(3) ? argument_number() : 1 + argument_random() % 9999,
+                             argument_chance(3) ? (uint32_t)argument_number() : VKS_BUFFER_COPY};
+    return MAYBE(&info);
+}
+
 const vks_open_info *draw_vks_open_info(void)
 {
     static vks_open_info info;
@@ -272,7 +280,7 @@ vks_interval draw_vks_interval(void)
 
 static const vks_surface_descriptor no_surface = {.memory_fd = -1, .page_fd = -1, .semaphore_fd = -1};
 static const vks_fence_descriptor no_fence = {.page_fd = -1, .semaphore_fd = -1};
-static vks_surface_descriptor surface_descriptors[2], drawn_surface;
+static vks_surface_descriptor surface_descriptors[3], drawn_surface;
 static vks_fence_descriptor fence_descriptor, drawn_fence;
 static vks_queue_descriptor queue_descriptor, drawn_queue;
 
@@ -361,7 +369,7 @@ void argument_no_descriptors(void)
         vks_queue_descriptor_close(&drawn_queue);
     }
     is_open = true;
-    surface_descriptors[0] = surface_descriptors[1] = drawn_surface = no_surface;
+    surface_descriptors[0] = surface_descriptors[1] = surface_descriptors[2] = drawn_surface = no_surface;
     fence_descriptor = drawn_fence = no_fence;
     memset(&queue_descriptor, 0xff, sizeof queue_descriptor);
     queue_descriptor.n_queues = queue_descriptor.n_surfaces = 0;

@@ -81,7 +81,7 @@ AFTER = {
     "vks_device_try_lock_queue": "if (!status) vks_device_unlock_queue(device);",
     "vks_device_lock_queue": "vks_device_unlock_queue(device);",
     "vks_fence_external_begin": "if (!status) vks_fence_external_end(fence, 0);",
-    "vks_surface_sync": "if (!status) argument_submit(surface, *wait, *signal);",
+    "vks_surface_sync": "if (!status && signal) argument_submit(surface, *wait, *signal);",
     "vks_surface_submit_info": "if (!status) argument_submit(surface, argument_point(wait), argument_point(signal));",
     "vks_swapchain_take_semaphores": "if (!status) argument_draw(swapchain, frame, *acquired, *rendered);",
     "vks_surface_descriptor_map": "if (!status) munmap(*pixels, descriptor->body.memory_size);",

@@ -278,6 +278,56 @@ static void a_surface_of_the_library_crosses_with_its_pixels(void)
     CHECK(count_fds() <= before + 3, "%d fds are left, of which the core keeps 3 at most", count_fds() - before);
 }
 
+/* The same for a buffer, and each kind of descriptor is refused where the other one is expected. */
+static void a_buffer_of_the_library_crosses_with_its_bytes(void) /* rules: E5, C4, X13 */
+{
+    enum { NBYTES = 100001 };
+    int ends[2];
+    size_t stride;
+    void *bytes, *seen;
+    vks_device *devices[2];
+    vks_surface *buffers[2], *none = NULL;
+    vks_surface_descriptor sent, got;
+    for (int i = 0; i < 2; i++)
+        CHECK(vks_device_create(&(vks_device_info){.name = "buffers"}, &devices[i]) == VKS_OK, "a device");
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "a pair");
+    CHECK(vks_buffer_create(devices[0], &(vks_buffer_info){.nbytes = NBYTES}, &buffers[0]) == VKS_OK, "%s",
+          vks_last_error()->text);
+    CHECK(vks_surface_export_descriptor(buffers[0], &sent) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_send(ends[0], vks_now() + HANG, &sent) == VKS_OK &&
+              vks_surface_descriptor_recv(ends[1], vks_now() + HANG, &got) == VKS_BAD_PAGE,
+          "a buffer's descriptor is no surface's: %s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_send(ends[0], vks_now() + HANG, &sent) == VKS_OK &&
+              vks_buffer_descriptor_recv(ends[1], vks_now() + HANG, &got) == VKS_OK,
+          "%s", vks_last_error()->text);
+    CHECK(!memcmp(&sent.body, &got.body, sizeof got.body) && got.body.tiling == VKS_BUFFER, "the same body");
+    CHECK(vks_surface_open_image(devices[1], &got, &none) == VKS_BAD_PAGE && !none, "%s", vks_last_error()->text);
+    CHECK(vks_buffer_open(devices[1], &got, &buffers[1]) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_pixels(buffers[0], &bytes, &stride) == VKS_OK && stride == 0, "the bytes");
+    CHECK(vks_surface_pixels(buffers[1], &seen, &stride) == VKS_OK && seen != bytes, "another mapping");
+    CHECK(vks_surface_acquire(buffers[0], 0, 0) == VKS_OK, "an acquire");
+    memset(bytes, 0x5a, NBYTES);
+    CHECK(vks_surface_release(buffers[0], 1) == VKS_OK && vks_surface_acquire(buffers[1], 1, 0) == VKS_OK, "a turn");
+    CHECK(!memcmp(bytes, seen, NBYTES), "the same bytes");
+    got.body.memory_size += 4096;
+    CHECK(vks_buffer_open(devices[1], &got, &none) == VKS_BAD_PAGE && !none, "%s", vks_last_error()->text);
+    got.body.memory_size -= 4096;
+    got.body.height = 1 << 20;
+    CHECK(vks_buffer_open(devices[1], &got, &none) == VKS_BAD_PAGE && !none, "%s", vks_last_error()->text);
+    vks_surface_descriptor_close(&got);
+    vks_surface_descriptor_close(&sent);
+    const vks_buffer_info wrong[] = {{.nbytes = 0}, {.nbytes = (UINT64_C(1) << 48) + 1}, {.nbytes = 8, .usage = 64}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(vks_buffer_create(devices[0], &wrong[i], &none) == VKS_BAD_VALUE && !none, "case %zu", i);
+    for (int i = 0; i < 2; i++) {
+        vks_surface_close(buffers[i]);
+        vks_surface_unref(buffers[i]);
+        vks_device_shutdown(devices[i]);
+        vks_device_unref(devices[i]);
+        close(ends[i]);
+    }
+}
+
 static void rows_are_tight_on_request(void) /* rules: E7 */
 {
     vks_device *device;
@@ -322,6 +372,7 @@ static void what_the_cpu_backend_lacks_is_refused(void)
 int main(void)
 {
     RUN(a_surface_of_the_library_crosses_with_its_pixels);
+    RUN(a_buffer_of_the_library_crosses_with_its_bytes);
     RUN(rows_are_tight_on_request);
     RUN(what_the_cpu_backend_lacks_is_refused);
     RUN(a_descriptor_crosses_and_opens_on_the_same_pixels);

@@ -73,7 +73,7 @@ static inline float random_unit(void) { return (float)(random_u32() >> 8) / 1677
 #define GUARD_BYTES 256
 #define GUARD_VALUE 0xa5
 
-// All but r32uint, which only fills and copies take.
+// All that have colours: blits, blends and draws take no others.
 static const uint32_t all_formats[] = {
     VKS_FORMAT_R8_UNORM,     VKS_FORMAT_RG8_UNORM,     VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_RGBA8_UNORM_SRGB,
     VKS_FORMAT_BGRA8_UNORM,  VKS_FORMAT_RGB10A2_UNORM, VKS_FORMAT_R32_FLOAT,   VKS_FORMAT_RGBA16_FLOAT,

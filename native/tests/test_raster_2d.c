@@ -193,8 +193,8 @@ static void integers_are_filled_and_copied_and_nothing_else_takes_them(void)
         vks_raster_blit(&a, r, &colours, r, VKS_FILTER_LINEAR, NULL),
         vks_raster_composite(&colours, &a, 0, 0, 1, VKS_PREMULTIPLIED, NULL),
         vks_raster_composite(&a, &colours, 0, 0, 1, VKS_STRAIGHT, NULL),
-        vks_raster_draw_triangles(&a, &layout, 3, NULL, VKS_FILTER_NEAREST, 8, NULL),
-        vks_raster_draw_triangles(&colours, &layout, 3, &a, VKS_FILTER_NEAREST, 8, NULL),
+        vks_raster_draw_triangles(&a, &layout, 3, NULL, VKS_FILTER_NEAREST, 8, NULL, NULL),
+        vks_raster_draw_triangles(&colours, &layout, 3, &a, VKS_FILTER_NEAREST, 8, NULL, NULL),
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         CHECK(refused[i] == VKS_RASTER_BAD_FORMAT, "command %zu gives %d", i, refused[i]);

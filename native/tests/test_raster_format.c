@@ -194,7 +194,7 @@ static void the_bits_of_an_integer_are_stored_and_loaded_as_they_are(void)
 
 static void unknown_formats_are_refused(void)
 {
-    const uint32_t unknown[] = {0, 16, 255, UINT32_MAX};
+    const uint32_t unknown[] = {0, 18, 255, UINT32_MAX};
     uint8_t pixel[16];
     float rgba[4] = {0};
     for (size_t i = 0; i < 4; i++) {

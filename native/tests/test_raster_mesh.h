@@ -11,7 +11,7 @@ static inline int draw(const struct vks_image *target, const struct vertex *v, u
                        const struct vks_image *texture, enum vks_filter filter, uint32_t bits, struct vks_pool *pool)
 {
     const struct vks_vertex_layout layout = {.data = v->position, .stride = 10, .position = 0, .colour = 4, .uv = 8};
-    return vks_raster_draw_triangles(target, &layout, count, texture, filter, bits, pool);
+    return vks_raster_draw_triangles(target, &layout, count, texture, filter, bits, NULL, pool);
 }
 
 static inline int draw_plain(const struct vks_image *target, const struct vertex *v, uint32_t count, uint32_t bits)

@@ -31,8 +31,8 @@ static void draw_directly(const struct vks_image *from, const struct vks_image *
     vks_raster_copy(from, 1, 2, 20, 20, to, 30, 25, NULL);
     vks_raster_blit(from, mirrored, to, part, VKS_FILTER_LINEAR, NULL);
     vks_raster_composite(from, to, 20, -3, 0.7f, VKS_STRAIGHT, NULL);
-    vks_raster_draw_triangles(to, &triangle_layout, 3, from, VKS_FILTER_LINEAR, 8, NULL);
-    vks_raster_draw_triangles(to, &triangle_layout, 3, NULL, VKS_FILTER_NEAREST, 4, NULL);
+    vks_raster_draw_triangles(to, &triangle_layout, 3, from, VKS_FILTER_LINEAR, 8, NULL, NULL);
+    vks_raster_draw_triangles(to, &triangle_layout, 3, NULL, VKS_FILTER_NEAREST, 4, NULL, NULL);
 }
 
 static void record(struct vks_program *program, uint32_t from, uint32_t to)
@@ -46,8 +46,8 @@ static void record(struct vks_program *program, uint32_t from, uint32_t to)
     GIVES(OK, vks_program_copy(program, from, 1, 2, 20, 20, to, 30, 25));
     GIVES(OK, vks_program_blit(program, from, mirrored, to, part, VKS_FILTER_LINEAR));
     GIVES(OK, vks_program_composite(program, from, to, 20, -3, 0.7f, VKS_STRAIGHT));
-    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, from, VKS_FILTER_LINEAR, 8));
-    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 4));
+    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, from, VKS_FILTER_LINEAR, 8, NULL));
+    GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 4, NULL));
     memset(vertices, 0xff, sizeof vertices);
 }
 
@@ -94,7 +94,7 @@ static void operations_of_no_area_are_left_out(void)
     GIVES(OK, vks_program_blit(p, 0, none, 1, some, VKS_FILTER_NEAREST));
     GIVES(OK, vks_program_blit(p, 0, some, 1, none, VKS_FILTER_NEAREST));
     GIVES(OK, vks_program_composite(p, 0, 1, 0, 0, 0, VKS_PREMULTIPLIED));
-    GIVES(OK, vks_program_draw_triangles(p, 0, &triangle_layout, 2, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8));
+    GIVES(OK, vks_program_draw_triangles(p, 0, &triangle_layout, 2, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 0, "%u operations were kept", vks_program_length(p));
     vks_program_destroy(p);
 }
@@ -117,17 +117,17 @@ static void wrong_operations_are_refused_when_they_are_recorded(void)
     GIVES(OVERLAP, vks_program_composite(p, 0, 0, 0, 0, 1, VKS_PREMULTIPLIED));
     GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, NAN, VKS_PREMULTIPLIED));
     GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, 1, (enum vks_alpha)2));
-    GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8));
-    GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8));
-    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12));
+    GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8, NULL));
+    GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8, NULL));
+    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12, NULL));
     GIVES(OK, vks_program_image(p, 8, 8, VKS_FORMAT_R32_UINT) < 0);
     GIVES(BAD_FORMAT, vks_program_blit(p, 0, some, 2, some, VKS_FILTER_NEAREST));
     GIVES(BAD_FORMAT, vks_program_composite(p, 2, 0, 0, 0, 1, VKS_PREMULTIPLIED));
-    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 2, &triangle_layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8));
-    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 2, VKS_FILTER_NEAREST, 8));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 2, &triangle_layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8, NULL));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 2, VKS_FILTER_NEAREST, 8, NULL));
     struct vks_vertex_layout without_uv = triangle_layout;
     without_uv.uv = -1;
-    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &without_uv, 3, 1, VKS_FILTER_NEAREST, 8));
+    GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &without_uv, 3, 1, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 0, "%u operations were kept", vks_program_length(p));
     vks_program_destroy(p);
     vks_program_destroy(NULL);
@@ -264,6 +264,65 @@ static void what_is_drawn_into_in_between_is_read_as_it_is_then(void)
     free_image(&b);
 }
 
+// A slot of bytes beside an image: rows go there and back, and between bytes, and wrong copies are refused.
+static void bytes_are_copied_from_and_to_images_and_each_other(void) // rules: E5
+{
+    enum { SIZE = (1 << 20) + 3 };
+    static uint8_t one[SIZE], two[SIZE];
+    struct vks_image image = new_image(16, 8, VKS_FORMAT_RGBA8_UNORM, 12);
+    struct vks_image from = {.pixels = one, .size = SIZE, .format = VKS_FORMAT_NONE};
+    struct vks_image to = {.pixels = two, .size = SIZE, .format = VKS_FORMAT_NONE};
+    struct vks_program *p = vks_program_create();
+    for (size_t i = 0; i < SIZE; i++)
+        one[i] = (uint8_t)(i * 7 + i / 256);
+    GIVES(OK, vks_program_bytes(p, SIZE));
+    CHECK(vks_program_image(p, 16, 8, VKS_FORMAT_RGBA8_UNORM) == 1 && vks_program_bytes(p, SIZE) == 2, "three slots");
+    struct vks_byte_rows rows = {.source_offset = 5, .stride = 50, .x = 2, .y = 1, .width = 9, .height = 6};
+    struct vks_byte_rows back = {.target_offset = 11, .stride = 36, .x = 2, .y = 1, .width = 9, .height = 6};
+    struct vks_byte_rows plain = {.source_offset = 1, .target_offset = 300, .size = SIZE - 300};
+    GIVES(OK, vks_program_copy_bytes(p, 0, 1, &rows));
+    GIVES(OK, vks_program_copy_bytes(p, 0, 2, &plain));
+    GIVES(OK, vks_program_copy_bytes(p, 1, 2, &back));
+    struct vks_pool *pool = NULL;
+    CHECK(vks_pool_create(2, &pool) == 0, "a pool");
+    GIVES(OK, vks_program_run(p, (struct vks_image[]){from, image, to}, 3, pool));
+    vks_pool_destroy(pool);
+    for (size_t y = 0; y < 6; y++)
+        CHECK(!memcmp(two + 11 + y * 36, one + 5 + y * 50, 36), "row %zu", y);
+    CHECK(!memcmp(two + 300, one + 1, SIZE - 300) && !two[10] && !two[299], "the plain bytes, and no other");
+    CHECK(guards_are_whole(&image), "the padding of the rows");
+    struct vks_image short_of_one = {.pixels = two, .size = SIZE - 1, .format = VKS_FORMAT_NONE};
+    struct vks_image same = {.pixels = one + 100, .size = SIZE, .format = VKS_FORMAT_NONE};
+    GIVES(IMAGE_MISMATCH, vks_program_run(p, (struct vks_image[]){from, image, short_of_one}, 3, NULL));
+    GIVES(IMAGE_MISMATCH, vks_program_run(p, (struct vks_image[]){from, image, image}, 3, NULL));
+    GIVES(OVERLAP, vks_program_run(p, (struct vks_image[]){from, image, same}, 3, NULL));
+
+    const struct vks_byte_rows wrong[] = {
+        {.source_offset = SIZE - 35, .stride = 36, .width = 9, .height = 1},
+        {.source_offset = UINT64_MAX, .stride = 36, .width = 9, .height = 1},
+        {.source_offset = 0, .stride = UINT64_MAX / 4, .width = 9, .height = 8},
+        {.source_offset = 0, .stride = 35, .width = 9, .height = 1},
+        {.stride = 36, .x = 8, .width = 9, .height = 1},
+        {.stride = 36, .y = -1, .width = 9, .height = 1},
+        {.stride = 36, .width = 9, .height = 0},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        GIVES(BAD_ARGUMENT, vks_program_copy_bytes(p, 0, 1, &wrong[i]));
+    GIVES(BAD_ARGUMENT, vks_program_copy_bytes(p, 0, 2, &(struct vks_byte_rows){.size = SIZE + 1}));
+    GIVES(BAD_ARGUMENT, vks_program_copy_bytes(p, 0, 2, NULL));
+    GIVES(BAD_SLOT, vks_program_copy_bytes(p, 0, 3, &rows));
+    GIVES(OVERLAP, vks_program_copy_bytes(p, 2, 2, &plain));
+    GIVES(BAD_IMAGE, vks_program_bytes(p, 0));
+    GIVES(BAD_FORMAT, vks_program_clear(p, 0, red));
+    GIVES(BAD_FORMAT, vks_program_copy(p, 0, 0, 0, 1, 1, 1, 0, 0));
+    GIVES(BAD_FORMAT, vks_program_blit(p, 1, some, 0, some, VKS_FILTER_NEAREST));
+    GIVES(BAD_FORMAT, vks_program_composite(p, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED));
+    GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 1, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8, NULL));
+    CHECK(vks_program_length(p) == 3, "%u operations", vks_program_length(p));
+    vks_program_destroy(p);
+    free_image(&image);
+}
+
 int main(void)
 {
     const struct test tests[] = {
@@ -272,6 +331,7 @@ int main(void)
         TEST(wrong_operations_are_refused_when_they_are_recorded),
         TEST(images_that_differ_from_their_declaration_stop_a_run_before_it_writes),
         TEST(a_program_may_hold_thousands_of_operations),
+        TEST(bytes_are_copied_from_and_to_images_and_each_other),
         TEST(windows_that_go_down_the_target_together_look_as_one_after_the_other),
         TEST(what_is_drawn_into_in_between_is_read_as_it_is_then),
     };

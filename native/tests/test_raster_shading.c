@@ -275,7 +275,7 @@ static void results_are_the_same_for_every_instruction_set_and_thread_count(void
 static int draw_with(const struct vks_image *image, const struct vks_vertex_layout *layout,
                      const struct vks_image *texture, uint32_t bits)
 {
-    return vks_raster_draw_triangles(image, layout, 3, texture, VKS_FILTER_NEAREST, bits, NULL);
+    return vks_raster_draw_triangles(image, layout, 3, texture, VKS_FILTER_NEAREST, bits, NULL, NULL);
 }
 
 static void layouts_choose_where_a_vertex_keeps_its_fields(void)
@@ -315,9 +315,9 @@ static void wrong_layouts_and_arguments_are_refused(void)
     CHECK(draw_with(&image, &good, NULL, 9) == VKS_RASTER_BAD_ARGUMENT, "9 bits");
     CHECK(draw_with(&image, &good, NULL, 3) == VKS_RASTER_BAD_ARGUMENT, "3 bits");
     CHECK(draw_with(&image, NULL, NULL, 8) == VKS_RASTER_BAD_ARGUMENT, "no layout");
-    int status = vks_raster_draw_triangles(&image, &good, 3, NULL, (enum vks_filter)9, 8, NULL);
+    int status = vks_raster_draw_triangles(&image, &good, 3, NULL, (enum vks_filter)9, 8, NULL, NULL);
     CHECK(status == VKS_RASTER_BAD_ARGUMENT, "filter 9");
-    status = vks_raster_draw_triangles(&image, &good, 2, NULL, VKS_FILTER_NEAREST, 8, NULL);
+    status = vks_raster_draw_triangles(&image, &good, 2, NULL, VKS_FILTER_NEAREST, 8, NULL, NULL);
     CHECK(status == VKS_RASTER_OK, "two vertices");
     free_image(&texture);
     free_image(&image);

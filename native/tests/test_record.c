@@ -164,7 +164,11 @@ static void VKAPI_CALL begin_rendering(VkCommandBuffer c, const VkRenderingInfo 
     bool clears = info->pColorAttachments->loadOp == VK_ATTACHMENT_LOAD_OP_CLEAR;
     if (clears)
         driver.cleared = info->pColorAttachments->clearValue.color;
+    CHECK(info->pColorAttachments->imageView, "a view");
+    CHECK(!info->pDepthAttachment || info->pDepthAttachment->imageView, "a view of the depth");
     note(clears ? "render-clear" : "render");
+    if (info->pDepthAttachment)
+        note("with-depth");
 }
 
 #pragma GCC diagnostic push
@@ -176,6 +180,11 @@ static void VKAPI_CALL begin_rendering(VkCommandBuffer c, const VkRenderingInfo 
         note(word);                                                                                                    \
     }
 LOGS(end_rendering, "end-render")
+LOGS(test_depth, "test", VkBool32 e)
+LOGS(write_depth, e ? "write" : "keep", VkBool32 e)
+LOGS(compare_depth, o == VK_COMPARE_OP_LESS ? "less" : o == VK_COMPARE_OP_EQUAL ? "equal" : "other", VkCompareOp o)
+LOGS(clear_depth, n == 1 && r->aspectMask == VK_IMAGE_ASPECT_DEPTH_BIT && v->depth == 1 ? "clear-depth" : "wrong",
+     VkImage i, VkImageLayout l, const VkClearDepthStencilValue *v, uint32_t n, const VkImageSubresourceRange *r)
 LOGS(viewport, "viewport", uint32_t a, uint32_t n, const VkViewport *v)
 LOGS(scissor, "scissor", uint32_t a, uint32_t n, const VkRect2D *r)
 LOGS(bind_pipeline, "pipeline", VkPipelineBindPoint p, VkPipeline q)
@@ -185,6 +194,26 @@ LOGS(bind_vertices, "vertices", uint32_t f, uint32_t n, const VkBuffer *b, const
 LOGS(push, "push", VkPipelineLayout l, VkShaderStageFlags s, uint32_t o, uint32_t n, const void *v)
 LOGS(clear_rects, "fill", uint32_t n, const VkClearAttachment *a, uint32_t m, const VkClearRect *r)
 LOGS(copy_image, "copy", VkImage s, VkImageLayout sl, VkImage t, VkImageLayout tl, uint32_t n, const VkImageCopy *r)
+LOGS(copy_buffer, "copy-bytes", VkBuffer s, VkBuffer t, uint32_t n, const VkBufferCopy *r)
+
+static VkBufferImageCopy last_rows; /* of the last copy between a buffer and an image */
+
+static void VKAPI_CALL buffer_to_image(VkCommandBuffer c, VkBuffer s, VkImage t, VkImageLayout l, uint32_t n,
+                                       const VkBufferImageCopy *r)
+{
+    (void)c, (void)s, (void)t, (void)l, (void)n;
+    last_rows = *r;
+    note("to-image");
+}
+
+static void VKAPI_CALL image_to_buffer(VkCommandBuffer c, VkImage s, VkImageLayout l, VkBuffer t, uint32_t n,
+                                       const VkBufferImageCopy *r)
+{
+    (void)c, (void)s, (void)l, (void)t, (void)n;
+    last_rows = *r;
+    note("to-buffer");
+}
+
 LOGS(blit_image, "blit", VkImage s, VkImageLayout sl, VkImage t, VkImageLayout tl, uint32_t n, const VkImageBlit *r,
      VkFilter f)
 
@@ -238,7 +267,14 @@ static PFN_vkVoidFunction VKAPI_CALL get_proc_addr(VkDevice device, const char *
         {"vkCmdDraw", draw},
         {"vkCmdClearColorImage", clear_image},
         {"vkCmdClearAttachments", clear_rects},
+        {"vkCmdClearDepthStencilImage", clear_depth},
+        {"vkCmdSetDepthTestEnable", test_depth},
+        {"vkCmdSetDepthWriteEnable", write_depth},
+        {"vkCmdSetDepthCompareOp", compare_depth},
         {"vkCmdCopyImage", copy_image},
+        {"vkCmdCopyBuffer", copy_buffer},
+        {"vkCmdCopyBufferToImage", buffer_to_image},
+        {"vkCmdCopyImageToBuffer", image_to_buffer},
         {"vkCmdBlitImage", blit_image},
     };
     (void)device;
@@ -268,6 +304,15 @@ static vks_operand operand(vks_drawable_info info)
     info.view = ++driver.made;
     info.raw_view = ++driver.made;
     info.features |= EVERY_FEATURE;
+    CHECK(made.surface && vks_drawable_create(&info, &made.drawable) == VKS_OK, "%s", vks_last_error()->text);
+    return made;
+}
+
+/* A buffer of the size. */
+static vks_operand bytes(uint64_t size)
+{
+    vks_operand made = {stub_surface(device, NULL), NULL};
+    vks_drawable_info info = {.usage = VKS_USE_BYTES, .size = size, .buffer = ++driver.made};
     CHECK(made.surface && vks_drawable_create(&info, &made.drawable) == VKS_OK, "%s", vks_last_error()->text);
     return made;
 }
@@ -334,8 +379,8 @@ static void a_clear_begins_the_draws_that_follow(void)
     vks_operand target = image();
     vks_recording_clear(list, target, red);
     expect_calls(recorder, list, "begin barrier clear end");
-    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false);
-    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, NULL);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, NULL);
     expect_calls(recorder, list,
                  "begin barrier render-clear viewport pipeline scissor vertices draw draw end-render end");
     CHECK(driver.first_vertex == 3, "the second triangle");
@@ -404,6 +449,88 @@ static void only_copies_go_to_a_transfer_queue(void)
     drop_recorder(recorder);
 }
 
+static void copies_of_buffers_are_checked_and_come_after_barriers(void) /* rules: E5 */
+{
+    vks_recorder *recorder = recorder_with(true, 1);
+    vks_recording *list = vks_recording_create();
+    vks_operand picture = image(), one = bytes(1024 + 8), two = bytes(2000);
+    vks_bytes_copy rows = {.rect = {4, 2, 8, 4}, .source_offset = 8, .stride = 40};
+    CHECK(vks_recording_copy_bytes(list, one, picture, &rows) == VKS_OK, "%s", vks_last_error()->text);
+    vks_recorded *recorded = record(recorder, list);
+    CHECK(!strcmp(look(), "begin barrier to-image end begin barrier to-image end"), "once for each queue");
+    CHECK(last_rows.bufferOffset == 8 && last_rows.bufferRowLength == 10 && last_rows.imageOffset.x == 4 &&
+              last_rows.imageOffset.y == 2 && last_rows.imageExtent.width == 8 && last_rows.imageExtent.height == 4,
+          "the rows of 40 bytes, from byte 8 on");
+    vks_recorded_retire(recorded);
+    vks_bytes_copy back = {.rect = {0, 0, 16, 16}, .target_offset = 8}, plain = {.size = 5, .target_offset = 3};
+    vks_recording_copy_bytes(list, picture, one, &back);
+    vks_recording_copy_bytes(list, one, two, &plain);
+    recorded = record(recorder, list);
+    CHECK(vks_recorded_transfer(recorded), "only copies");
+    CHECK(strstr(look(), "barrier to-image barrier to-buffer barrier copy-bytes end"), "in order");
+    CHECK(last_rows.bufferRowLength == 16, "tight rows");
+    vks_recorded_retire(recorded);
+    vks_recording_destroy(list);
+
+    list = vks_recording_create();
+    vks_operand small = operand((vks_drawable_info){.format = VKS_FORMAT_R8_UNORM});
+    vks_bytes_copy odd = {.rect = {0, 0, 2, 2}, .source_offset = 3};
+    CHECK(vks_recording_copy_bytes(list, one, small, &odd) == VKS_OK, "%s", vks_last_error()->text);
+    recorded = record(recorder, list);
+    CHECK(!vks_recorded_transfer(recorded), "a transfer queue takes multiples of 4 alone");
+    vks_recorded_retire(recorded);
+    vks_recording_destroy(list);
+    drop(picture);
+    drop(small);
+    drop(one);
+    drop(two);
+    drop_recorder(recorder);
+}
+
+static void copies_outside_a_buffer_are_refused_with_both_sizes(void) /* rules: E5 */
+{
+    vks_recording *list = vks_recording_create();
+    vks_operand picture = image(), other = image(), one = bytes(1024), two = bytes(100);
+    const uint64_t huge = UINT64_MAX / 4 * 4;
+    const struct {
+        vks_operand source, target;
+        vks_bytes_copy copy;
+        const char *text;
+    } wrong[] = {
+        {one, two, {.size = 101}, "target is a buffer of 100 bytes; 101 bytes from offset 0"},
+        {one, two, {.size = 1, .source_offset = 1024}, "source is a buffer of 1024 bytes; 1 bytes from offset 1024"},
+        {one, two, {.size = UINT64_MAX, .source_offset = 8}, "do not fit"},
+        {one, picture, {.rect = {0, 0, 16, 16}, .source_offset = 4}, "1024 bytes; 1024 bytes from offset 4"},
+        {picture, two, {.rect = {0, 0, 5, 6}}, "target is a buffer of 100 bytes; 120 bytes from offset 0"},
+        {picture, one, {.rect = {0, 0, 16, 2}, .stride = huge}, "pixels"},
+        {picture, one, {.rect = {0, 0, 16, 2}, .stride = 60}, "stride is 60; a row of 16 pixels has 64 bytes"},
+        {picture, one, {.rect = {0, 0, 16, 2}, .stride = 66}, "multiples of 4"},
+        {picture, one, {.rect = {0, 0, 1, 1}, .target_offset = 2}, "target_offset is 2; allowed are multiples of 4"},
+        {picture, one, {.rect = {0, 0, 1, 1}, .source_offset = 4}, "source_offset is 4, and source is a surface"},
+        {picture, one, {.rect = {9, 0, 8, 1}}, "source_rect is (9, 0, 8, 1), which is not inside the surface of 16x16"},
+        {one, picture, {.rect = {0, -1, 8, 1}}, "target_rect is (0, -1, 8, 1)"},
+        {one, picture, {.rect = {0, 0, 8, -1}}, "target_rect is (0, 0, 8, -1)"},
+        {picture, other, {.rect = {0, 0, 8, 1}}, "neither source nor target is a buffer"},
+        {one, one, {.size = 8}, "the same buffer"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        vks_status status = vks_recording_copy_bytes(list, wrong[i].source, wrong[i].target, &wrong[i].copy);
+        CHECK(status == VKS_BAD_VALUE && strstr(vks_last_error()->text, wrong[i].text), "case %zu: %d, %s", i, status,
+              vks_last_error()->text);
+    }
+    CHECK(vks_recording_copy_bytes(list, one, picture, &(vks_bytes_copy){.rect = {3, 3, 0, 9}}) == VKS_OK &&
+              vks_recording_copy_bytes(list, one, two, &(vks_bytes_copy){.size = 0}) == VKS_OK,
+          "nothing to copy");
+    CHECK(vks_recording_length(list) == 0, "nothing was recorded");
+    vks_drawable *drawable = NULL;
+    CHECK(vks_drawable_create(&(vks_drawable_info){.usage = VKS_USE_BYTES}, &drawable) == VKS_BAD_VALUE, "no bytes");
+    vks_recording_destroy(list);
+    drop(picture);
+    drop(other);
+    drop(one);
+    drop(two);
+}
+
 /* The colour that a driver is given is the very one that a code of the format stands for. */
 static void a_clear_has_the_colour_that_the_format_can_hold(void)
 {
@@ -464,7 +591,92 @@ static void a_clear_of_integers_is_rounded_and_clamped_and_no_bit_is_lost(void)
     drop_recorder(recorder);
 }
 
+/* rules: E6 */
+static void draws_with_one_depth_share_a_scope_and_another_depth_ends_it(void)
+{
+    vks_recorder *recorder = new_recorder();
+    vks_recording *list = vks_recording_create();
+    vks_operand target = image(), image = operand((vks_drawable_info){.format = VKS_FORMAT_D32_FLOAT});
+    vks_depth_operand less = {image, VKS_DEPTH_LESS, true}, equal = {image, VKS_DEPTH_EQUAL, false};
+    vks_recording_clear(list, image, red);
+    vks_recording_clear(list, target, red);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, &less);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, &less);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, &equal);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, NULL);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, &equal);
+    expect_calls(recorder, list,
+                 "begin barrier clear-depth barrier render-clear with-depth viewport pipeline test write less scissor "
+                 "vertices draw draw test keep equal draw end-render barrier render pipeline draw end-render barrier "
+                 "render with-depth pipeline test keep equal draw end-render end");
+    size_t n_uses;
+    const vks_use *uses = vks_recording_uses(list, &n_uses);
+    CHECK(n_uses == 2 && uses[0].surface == image.surface && uses[0].writes, "the depth is written");
+    vks_recording_destroy(list);
+    drop(target);
+    drop(image);
+    drop_recorder(recorder);
+}
+
+/* rules: E6 */
+static void depth_is_no_work_of_a_transfer_queue(void)
+{
+    vks_recorder *recorder = recorder_with(true, 1);
+    vks_recording *list = vks_recording_create();
+    vks_operand one = operand((vks_drawable_info){.format = VKS_FORMAT_D16_UNORM}),
+                two = operand((vks_drawable_info){.format = VKS_FORMAT_D16_UNORM});
+    vks_recording_copy(list, one, two, (vks_rect){0, 0, 4, 4}, 0, 0);
+    vks_recorded *recorded = record(recorder, list);
+    CHECK(vks_recorded_transfer(recorded) == 0, "queues that only copy take no depth");
+    vks_recorded_retire(recorded);
+    vks_recording_destroy(list);
+    drop(one);
+    drop(two);
+    drop_recorder(recorder);
+}
+
 /* ---- what is refused ---- */
+
+/* rules: E6 */
+static void depth_is_cleared_copied_and_the_depth_of_draws_alone(void)
+{
+    vks_operand deep = operand((vks_drawable_info){.format = VKS_FORMAT_D16_UNORM}),
+                other = operand((vks_drawable_info){.format = VKS_FORMAT_D16_UNORM}), colours = image(),
+                small = operand((vks_drawable_info){.format = VKS_FORMAT_D16_UNORM, .width = 8});
+    vks_rect all = {0, 0, LONGEST, LONGEST};
+    static const float corners[12] = {0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1};
+    vks_recording *list = vks_recording_create();
+#define DRAW_WITH(target, ...)                                                                                         \
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, true, &(vks_depth_operand){__VA_ARGS__})
+    const struct {
+        vks_status wanted, given;
+    } refused[] = {
+        {VKS_UNSUPPORTED, vks_recording_fill_rect(list, deep, all, red)},
+        {VKS_UNSUPPORTED, vks_recording_blit(list, deep, other, all, all, false)},
+        {VKS_UNSUPPORTED, vks_recording_blit(list, colours, deep, all, all, false)},
+        {VKS_UNSUPPORTED, vks_recording_composite(list, deep, colours, 0, 0, 1, false)},
+        {VKS_UNSUPPORTED, vks_recording_composite(list, colours, deep, 0, 0, 1, true)},
+        {VKS_UNSUPPORTED, DRAW_WITH(deep, other, VKS_DEPTH_LESS, true)},
+        {VKS_UNSUPPORTED, vks_recording_draw_triangles(list, colours, corners, 3, 4, deep, false, NULL)},
+        {VKS_BAD_VALUE, DRAW_WITH(colours, colours, VKS_DEPTH_LESS, true)},
+        {VKS_BAD_VALUE, DRAW_WITH(colours, small, VKS_DEPTH_LESS, true)},
+        {VKS_BAD_VALUE, DRAW_WITH(colours, deep, 8, true)},
+        {VKS_BAD_VALUE, vks_recording_clear(list, deep, (const double[]){1.5, 0, 0, 0})},
+        {VKS_BAD_VALUE, vks_recording_clear(list, deep, (const double[]){-0.5, 0, 0, 0})},
+        {VKS_BAD_VALUE, vks_recording_clear(list, deep, (const double[]){NAN, 0, 0, 0})},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        CHECK(refused[i].given == refused[i].wanted, "command %zu: %d", i, (int)refused[i].given);
+    CHECK(vks_recording_length(list) == 0, "%zu commands", vks_recording_length(list));
+    CHECK(vks_recording_clear(list, deep, red) == VKS_OK, "clear");
+    CHECK(vks_recording_copy(list, deep, other, all, 0, 0) == VKS_OK, "copy");
+    CHECK(DRAW_WITH(colours, deep, VKS_DEPTH_ALWAYS, false) == VKS_OK, "draw");
+    vks_recording_destroy(list);
+    drop(deep);
+    drop(other);
+    drop(colours);
+    drop(small);
+}
 
 /* rules: E6 */
 static void integers_are_cleared_filled_and_copied_alone(void)
@@ -480,8 +692,8 @@ static void integers_are_cleared_filled_and_copied_alone(void)
         vks_recording_blit(list, colours, whole, all, all, false),
         vks_recording_composite(list, whole, colours, 0, 0, 1, false),
         vks_recording_composite(list, colours, whole, 0, 0, 1, true),
-        vks_recording_draw_triangles(list, whole, triangle, 3, 6, none, true),
-        vks_recording_draw_triangles(list, colours, corners, 3, 4, whole, false),
+        vks_recording_draw_triangles(list, whole, triangle, 3, 6, none, true, NULL),
+        vks_recording_draw_triangles(list, colours, corners, 3, 4, whole, false, NULL),
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         CHECK(refused[i] == VKS_UNSUPPORTED, "command %zu: %d", i, (int)refused[i]);
@@ -554,7 +766,7 @@ static void what_a_format_cannot_do_is_named(void)
         vks_recording *list = vks_recording_create();
         vks_record_problem problem;
         vks_recorded *recorded;
-        vks_recording_draw_triangles(list, i ? rich : poor, quad, 3, 4, i ? poor : rich, true);
+        vks_recording_draw_triangles(list, i ? rich : poor, quad, 3, 4, i ? poor : rich, true, NULL);
         CHECK(vks_recorder_record(recorder, list, &problem, &recorded) == VKS_UNSUPPORTED &&
                   problem.kind == VKS_PROBLEM_FEATURE && problem.feature == (i ? VKS_CAN_FILTER : VKS_CAN_BLEND) &&
                   problem.use == (size_t)i,
@@ -588,10 +800,10 @@ static void arguments_outside_their_range_are_refused_and_record_nothing(void)
         vks_recording_blit(list, one, one, all, all, false),
         vks_recording_composite(list, one, two, 0, 0, 1.5f, false),
         vks_recording_composite(list, one, two, 0, 0, NAN, false),
-        vks_recording_draw_triangles(list, one, triangle, 2, 6, none, false),
-        vks_recording_draw_triangles(list, one, triangle, 3, 4, none, false),
-        vks_recording_draw_triangles(list, one, triangle, 3, 6, one, false),
-        vks_recording_draw_triangles(list, one, broken, 3, 6, none, false),
+        vks_recording_draw_triangles(list, one, triangle, 2, 6, none, false, NULL),
+        vks_recording_draw_triangles(list, one, triangle, 3, 4, none, false, NULL),
+        vks_recording_draw_triangles(list, one, triangle, 3, 6, one, false, NULL),
+        vks_recording_draw_triangles(list, one, broken, 3, 6, none, false, NULL),
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         CHECK(refused[i] == VKS_BAD_VALUE, "case %zu: %d", i, refused[i]);
@@ -603,7 +815,7 @@ static void arguments_outside_their_range_are_refused_and_record_nothing(void)
         vks_recording_blit(list, one, two, all, (vks_rect){8, 0, 0, 8}, false),
         vks_recording_composite(list, one, two, INT32_MIN, INT32_MAX, 1, false),
         vks_recording_composite(list, one, two, 0, 0, 0, false),
-        vks_recording_draw_triangles(list, one, triangle, 0, 6, none, false),
+        vks_recording_draw_triangles(list, one, triangle, 0, 6, none, false, NULL),
     };
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         CHECK(left_out[i] == VKS_OK, "case %zu: %d", i, left_out[i]);
@@ -624,7 +836,7 @@ static void a_command_buffer_is_used_again_once_its_last_use_has_run(void)
     vks_recording *list = vks_recording_create();
     vks_operand target = image();
     vks_recorder_statistics s;
-    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, NULL);
     vks_recorded *first = record(recorder, list), *second = record(recorder, list);
     uint64_t buffer = vks_recorded_graphics(first);
     CHECK(vks_recorded_graphics(second) != buffer, "the first may still run");
@@ -652,7 +864,7 @@ static void many_lists_that_go_leave_a_few_command_buffers(void)
     vks_operand target = image();
     vks_recorded *recorded[MANY];
     vks_recorder_statistics s;
-    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false);
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false, NULL);
     for (int i = 0; i < MANY; i++)
         recorded[i] = record(recorder, list);
     CHECK(!vks_recorder_has_unused(recorder), "all are in use");
@@ -699,7 +911,7 @@ static void *record_many(void *unused)
         vks_record_problem problem;
         vks_recorded *recorded = NULL;
         vks_recording_composite(list, shared_source, shared_target, 0, 0, 1, false);
-        vks_recording_draw_triangles(list, shared_target, triangle, 3, 6, none, false);
+        vks_recording_draw_triangles(list, shared_target, triangle, 3, 6, none, false, NULL);
         if (vks_recorder_record(shared, list, &problem, &recorded) == VKS_OK)
             vks_recorded_retire(recorded);
         vks_recording_destroy(list);
@@ -735,7 +947,7 @@ static void after_any_call_that_failed_nothing_is_left_and_the_next_list_is_reco
         vks_recording *list = vks_recording_create(), *copies = vks_recording_create();
         vks_operand one = image(), two = image();
         vks_recording_composite(list, one, two, 0, 0, 1, false);
-        vks_recording_draw_triangles(list, two, triangle, 3, 6, none, false);
+        vks_recording_draw_triangles(list, two, triangle, 3, 6, none, false, NULL);
         vks_recording_copy(copies, one, two, (vks_rect){0, 0, 1, 1}, 0, 0);
         driver.has_failed = false;
         driver.calls_left = n;
@@ -791,7 +1003,7 @@ static void a_variant_drops_targets_and_replaces_sources(void)
     static const float textured[12] = {0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1};
     vks_recording_clear(list, kept, red);
     vks_recording_clear(list, dropped, red);
-    vks_recording_draw_triangles(list, kept, textured, 3, 4, source, true);
+    vks_recording_draw_triangles(list, kept, textured, 3, 4, source, true, NULL);
     bool keep[] = {true, false, true};
     vks_operand sources[] = {kept, dropped, zeros};
     CHECK(vks_recording_append(variant, list, 3, keep, sources) == VKS_OK, "%s", vks_last_error()->text);
@@ -818,7 +1030,7 @@ static void the_rasteriser_runs_the_same_commands(void)
     vks_recording_copy(list, one, two, (vks_rect){0, 0, 16, 16}, 0, 0);
     vks_recording_composite(list, one, two, 8, 8, 1, false);
     vks_recording_blit(list, two, one, corner, (vks_rect){16, 16, -8, -8}, false);
-    vks_recording_draw_triangles(list, one, triangle, 3, 6, none, false);
+    vks_recording_draw_triangles(list, one, triangle, 3, 6, none, false, NULL);
     vks_program *program = NULL;
     CHECK(vks_recording_program(list, 8, &program) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_program_length(program) == 6 && vks_program_images(program) == 2, "all of them");
@@ -844,9 +1056,14 @@ int main(void)
     RUN(what_reads_a_target_comes_after_a_barrier);
     RUN(a_swapchains_image_leaves_its_layout_and_returns_to_it);
     RUN(only_copies_go_to_a_transfer_queue);
+    RUN(copies_of_buffers_are_checked_and_come_after_barriers);
+    RUN(copies_outside_a_buffer_are_refused_with_both_sizes);
     RUN(a_clear_has_the_colour_that_the_format_can_hold);
     RUN(a_clear_of_integers_is_rounded_and_clamped_and_no_bit_is_lost);
     RUN(integers_are_cleared_filled_and_copied_alone);
+    RUN(draws_with_one_depth_share_a_scope_and_another_depth_ends_it);
+    RUN(depth_is_no_work_of_a_transfer_queue);
+    RUN(depth_is_cleared_copied_and_the_depth_of_draws_alone);
     RUN(a_missing_pipeline_is_named_and_nothing_is_recorded);
     RUN(a_closed_image_is_never_recorded);
     RUN(what_a_format_cannot_do_is_named);

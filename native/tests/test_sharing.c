@@ -450,9 +450,55 @@ static void an_engines_image_is_taken_over_once_before_its_first_use(void) /* ru
         }
 }
 
+/* The number of batches that the device submits for an engine's turn on its own queue. */
+static uint64_t sync_in_order(vks_device *device, vks_surface *surface)
+{
+    vks_semaphore_point before;
+    uint64_t submitted = vks_device_submitted(device);
+    vks_status status;
+    while ((status = vks_surface_sync(surface, vks_now() + 10 * SECOND, &before, NULL)) == VKS_INTERRUPTED)
+        ;
+    CHECK(status == VKS_OK && before.semaphore && before.value <= vks_device_submitted(device), "%s",
+          vks_last_error()->text);
+    return vks_device_submitted(device) - submitted;
+}
+
+/* rules: E12 */
+static void an_engine_on_the_devices_queue_needs_a_barrier_before_and_a_batch_behind(void)
+{
+    for (int way = 0; way < 4; way++) {
+        bool native = way & 1, same = way & 2;
+        vks_device *device = stub_open("one", native), *other = same ? device : stub_open("two", native);
+        vks_surface *a = stub_surface(device, NULL), *b = same ? stub_alias(a) : stub_surface(other, a);
+        vks_semaphore_point ignored;
+        CHECK(vks_surface_sync(b, vks_now() + SECOND, &ignored, NULL) == VKS_NOT_OWNER, "way %d", way);
+        for (uint64_t key = 0; key < 6; key += 2) {
+            own(a, key);
+            CHECK(draw(a) == VKS_OK, "%s", vks_last_error()->text);
+            hand_on(a, key + 1);
+            own(b, key + 1);
+            CHECK(sync_in_order(other, b) == 1, "way %d: the acquire", way);
+            CHECK(sync_in_order(other, b) == 0, "way %d: what follows is in order", way);
+            CHECK(draw(b) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(sync_in_order(other, b) == 1, "way %d: a barrier behind the device's own work", way);
+            uint64_t submitted = vks_device_submitted(other);
+            hand_on(b, key + 2);
+            CHECK(vks_device_submitted(other) == submitted + 1, "way %d: the release ends with the engine's work", way);
+        }
+        idle(other);
+        drop(a);
+        drop(b);
+        stub_close(device);
+        if (!same)
+            stub_close(other);
+    }
+    CHECK(stub_violations() == 0, "%u", stub_violations());
+}
+
 int main(void)
 {
     RUN(an_engines_image_is_taken_over_once_before_its_first_use);
+    RUN(an_engine_on_the_devices_queue_needs_a_barrier_before_and_a_batch_behind);
     RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
     RUN(an_export_at_any_moment_releases_the_image_before_the_other_device_acquires_it);
     RUN(an_export_that_the_driver_refuses_can_be_tried_again);

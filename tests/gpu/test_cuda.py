@@ -65,7 +65,7 @@ def heavy(device: vks.Device, view: vks.View | vks.Surface, last: tuple[float, .
 
 
 @pytest.mark.rule("I3")
-@pytest.mark.parametrize("name", list(formats.FORMATS))
+@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
 def test_cuda_sees_what_vulkan_wrote_and_vulkan_what_cuda_wrote(
     device: vks.Device, name: str, tiling: dict[str, Any]
 ) -> None:
@@ -86,6 +86,28 @@ def test_cuda_sees_what_vulkan_wrote_and_vulkan_what_cuda_wrote(
                 with surface.access(2 * turn + 2, 2 * turn + 2):
                     assert (surface.read() == theirs).all()
             assert shared.statistics() == vks.interop.cuda.CUDAStatistics(rounds(200, 4), 0, 0)
+
+
+@pytest.mark.rule("E6")
+@pytest.mark.parametrize("name", ["d16unorm", "d32float"])
+def test_a_depth_surface_is_an_array_in_cuda_or_says_why_not(device: vks.Device, name: str) -> None:
+    with device.create_surface(64, 48, name) as surface, device.create_surface(64, 48) as colours:
+        with surface.access(0, 1), colours.access():
+            slope = [(x, y, z, 1, 1, 1, 1, 1) for x, y, z in ((-1, -1, 0), (3, -1, 1), (-1, 3, 0.5))]
+            commands = device.record().clear(surface, 1).clear(colours, (0, 0, 0, 1))
+            device.submit(commands.draw_triangles(colours, slope, depth=surface))
+            drawn = surface.read()
+        assert np.unique(drawn).size > 500
+        try:
+            shared = vks.interop.cuda.open(surface)
+        except UnsupportedError as error:
+            pytest.skip(str(error))
+        with shared, shared.access(1, 2) as view:
+            assert view.array
+            assert view.texture_object
+            with pytest.raises(UnsupportedError, match=r"a surface object of format .* CUDA has none of depth"):
+                _ = view.surface_object
+            np.testing.assert_array_equal(cuda_peer.read(shared, view), drawn)
 
 
 @pytest.mark.rule("I3")

@@ -35,6 +35,27 @@ def draw(surface: Any, number: int) -> None:
     surface.write(picture(surface.shape, number))
 
 
+def fill(buffer: Any, number: int) -> None:
+    """By the CPU, bytes that differ from number to number. The buffer must be owned."""
+    buffer.write(filling(buffer.nbytes, number))
+
+
+def filling(nbytes: int, number: int) -> np.ndarray[Any, Any]:
+    """What fill() writes."""
+    return picture((1, max(nbytes, 4), 1), number)[0, :nbytes, 0]
+
+
+def is_filling(buffer: Any, number: int) -> bool:
+    """Whether fill() with that number was the last that wrote. The buffer must be owned."""
+    return bool((buffer.read() == filling(buffer.nbytes, number)).all())
+
+
+def turn_bytes(buffer: Any, key: int) -> None:
+    """Owns it under the key, subtracts each byte from 255, and releases it with the next key."""
+    with buffer.access(key, key + 1, 10):
+        buffer.write(255 - buffer.read())
+
+
 def colour(number: int) -> tuple[float, float, float, float]:
     """Exact in 8 bits."""
     return (number & 255) / 255, (number >> 8 & 255) / 255, (number >> 16 & 255) / 255, 1.0

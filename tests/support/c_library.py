@@ -55,6 +55,12 @@ int vks_surface_export_descriptor(vks_surface *, vks_surface_descriptor *);
 int vks_surface_descriptor_send(int, uint64_t, const vks_surface_descriptor *);
 int vks_surface_descriptor_recv(int, uint64_t, vks_surface_descriptor *);
 void vks_surface_descriptor_close(vks_surface_descriptor *);
+typedef struct { uint64_t nbytes; uint32_t usage; } vks_buffer_info;
+int vks_buffer_create(vks_device *, const vks_buffer_info *, vks_surface **);
+int vks_buffer_open(vks_device *, const vks_surface_descriptor *, vks_surface **);
+int vks_buffer_descriptor_recv(int, uint64_t, vks_surface_descriptor *);
+typedef struct { uint64_t buffer; uint64_t memory; uint64_t nbytes; uint32_t usage; } vks_vulkan_buffer;
+int vks_buffer_get_vulkan(vks_surface *, vks_vulkan_buffer *);
 typedef struct vks_queue vks_queue;
 typedef struct { uint32_t width, height, format, count, metadata_size; uint64_t network;
     bool single_threaded, early, full; } vks_queue_info;
@@ -82,6 +88,7 @@ void vks_surface_unref(vks_surface *);
 typedef struct { uint64_t image; uint64_t memory; uint32_t format, width, height, tiling, usage; } vks_vulkan_image;
 int vks_surface_get_vulkan(vks_surface *, vks_vulkan_image *);
 int vks_surface_cmd_acquire(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
+int vks_surface_cmd_release(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
 typedef struct vks_swapchain vks_swapchain;
 typedef struct { uint64_t surface; uint32_t width, height, format, present_mode, image_count, frames_in_flight;
     bool sizes_itself; } vks_window_info;
@@ -123,7 +130,8 @@ STATUSES = (
 )  # fmt: skip
 LINEAR, OPTIMAL, LINEAR_IN_DEVICE_MEMORY = 0, 1, 2
 RGBA8 = 3
-COPY = 4  # usage: SwiftShader has no linear images to render to
+D32_FLOAT = 17
+RENDER, COPY = 1, 4  # usage: SwiftShader has no linear images to render to
 SECOND = 1_000_000_000
 
 
@@ -172,3 +180,11 @@ def view(library: Library, surface: Any, height: int, width: int) -> np.ndarray:
     assert library.surface_pixels(surface, pixels, stride) == "OK", library.error
     rows = np.frombuffer(library.ffi.buffer(pixels[0], stride[0] * height), np.uint8).reshape(height, stride[0])
     return rows[:, : 4 * width].reshape(height, width, 4)
+
+
+def buffer_view(library: Library, buffer: Any, nbytes: int) -> np.ndarray:
+    """The bytes that C sees; the buffer is owned."""
+    pixels, stride = library.ffi.new("void **"), library.ffi.new("size_t *")
+    assert library.surface_cpu_access(buffer, library.deadline()) == "OK", library.error
+    assert library.surface_pixels(buffer, pixels, stride) == "OK", library.error
+    return np.frombuffer(library.ffi.buffer(pixels[0], nbytes), np.uint8)

@@ -66,6 +66,24 @@ def write(shared: CUDASurface, view: CUDAView, pixels: np.ndarray[Any, Any]) -> 
         call("cuMemcpy2DAsync", copy, bindings().CUstream(view.stream))  # of pageable memory: it is read when this ends
 
 
+def read_bytes(shared: CUDASurface, view: CUDAView) -> np.ndarray[Any, Any]:
+    """The bytes of a buffer, behind what the stream has. Waits."""
+    found = np.full(view.shape, 0xA5, np.uint8)
+    with shared.gpu.current():
+        stream = bindings().CUstream(view.stream)
+        call("cuMemcpyDtoHAsync", found.ctypes.data, view.pointer, found.nbytes, stream)
+        call("cuStreamSynchronize", stream)
+    return found
+
+
+def write_bytes(shared: CUDASurface, view: CUDAView, data: np.ndarray[Any, Any]) -> None:
+    """Copies bytes of the host into a buffer; they may go at once."""
+    data = np.ascontiguousarray(data)
+    with shared.gpu.current():
+        stream = bindings().CUstream(view.stream)
+        call("cuMemcpyHtoDAsync", view.pointer, data.ctypes.data, data.nbytes, stream)  # of pageable memory: read now
+
+
 def fill(shared: CUDASurface, view: CUDAView, byte: int) -> None:
     """Every byte of a linear surface, on the stream."""
     _, row, rows = _plane(view)

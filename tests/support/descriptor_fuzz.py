@@ -68,6 +68,8 @@ class Fuzzer:
                 with contextlib.suppress(vks.UnsupportedError):
                     surface = keep(makers.create_surface(*size, tiling=tiling))
                     yield self._of(surface.export(), device.open_surface)
+        for nbytes in (1, 4096, 100_001):
+            yield self._of(keep(makers.create_buffer(nbytes)).export(), device.open_buffer)
         fence = keep(makers.create_fence(3))
         yield self._of(fence.export(), device.open_fence)
         queue = keep(vks.SurfaceQueue(makers, 16, 16, count=2, metadata_size=8))

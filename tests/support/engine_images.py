@@ -59,6 +59,10 @@ class EngineImage:
     def number(self) -> int:
         return address(self.handle)
 
+    @property
+    def aspect(self) -> int:
+        return support.aspect(self.spec.format)
+
     def export(self) -> int:
         kind = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
         info = new("VkMemoryGetFdInfoKHR", memory=self.memory, handleType=kind)
@@ -72,12 +76,14 @@ class EngineImage:
 
             def write(commands: Any) -> None:
                 vk = self.context.vk
-                barriers.first_use(vk, commands, self.handle)
+                barriers.first_use(vk, commands, self.handle, self.aspect)
                 vk.vkCmdCopyBufferToImage(commands, buffer, self.handle, general, 1, self._region())
                 if released:
-                    barriers.release(vk, commands, self.handle, self.context.queue_family, is_mappable=False)
+                    family = self.context.queue_family
+                    barriers.release(vk, commands, self.handle, self.aspect, family, is_mappable=False)
                 elif layout not in (None, general):
-                    barriers._record(vk, commands, None, barriers._change_layout(general, layout), [self.handle])
+                    change = barriers._change_layout(general, layout)
+                    barriers._record(vk, commands, None, change, [self.handle], self.aspect)
 
             self.context.run(write)
 
@@ -89,7 +95,8 @@ class EngineImage:
             def write(commands: Any) -> None:
                 vk = self.context.vk
                 if layout not in (None, general):
-                    barriers._record(vk, commands, None, barriers._change_layout(layout, general), [self.handle])
+                    change = barriers._change_layout(layout, general)
+                    barriers._record(vk, commands, None, change, [self.handle], self.aspect)
                 vk.vkCmdCopyImageToBuffer(commands, self.handle, general, buffer, 1, self._region())
                 barriers.end(vk, commands, [], to_host=True)
 
@@ -102,7 +109,8 @@ class EngineImage:
 
     def _region(self) -> Any:
         extent = {"width": self.spec.width, "height": self.spec.height, "depth": 1}
-        return ffi.new("VkBufferImageCopy *", {"imageSubresource": barriers.ONE_LAYER, "imageExtent": extent})
+        layer = barriers.ONE_LAYER | {"aspectMask": self.aspect}
+        return ffi.new("VkBufferImageCopy *", {"imageSubresource": layer, "imageExtent": extent})
 
     @contextmanager
     def _buffer(self, usage: int) -> Iterator[tuple[Any, memoryview]]:

@@ -104,7 +104,7 @@ class Server:
     def _name(self, thing: object) -> Any:
         import vkshare as vks
 
-        kinds = Server, vks.Device, vks.Surface, vks.Fence, vks.CommandList, vks.Submission
+        kinds = Server, vks.Device, vks.Surface, vks.Buffer, vks.Fence, vks.CommandList, vks.Submission
         queues = vks.SurfaceQueue, vks.Producer, vks.Consumer, vks.Sender, vks.Receiver
         if not isinstance(thing, (*kinds, *queues)):
             return None

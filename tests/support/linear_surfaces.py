@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vkshare as vks
+from vkshare import formats
 from vkshare.errors import UnsupportedError
 
 
@@ -24,10 +25,17 @@ def linear(device: vks.Device, format: str = "rgba8unorm", width: int = 13, heig
     return surface
 
 
+def linear_formats(device: vks.Device) -> list[str]:
+    """The device's formats that have linear surfaces: on Vulkan depth has none."""
+    return [n for n in sorted(device.capabilities.formats) if device.backend == "cpu" or not formats.get(n).is_depth]
+
+
 def noise(surface: Any, seed: int = 1) -> np.ndarray[Any, Any]:
     """What may be in the surface, bit for bit: finite where the format is a float."""
     random = np.random.default_rng(seed)
     dtype = surface.spec.format.numpy_dtype
+    if surface.spec.format.is_depth and dtype.kind == "f":
+        return random.random(surface.shape).astype(dtype)
     if dtype.kind == "f":
         return random.standard_normal(surface.shape).astype(dtype)
     return random.integers(0, np.iinfo(dtype).max, surface.shape, dtype, endpoint=True)

@@ -117,7 +117,14 @@ class Liar:
                     a, b, (0, rng.randrange(-2, 20)), self._number(), rng.choice(["straight", "premultiplied"])
                 ),
                 m.DrawTrianglesOp(
-                    a, rng.randbytes(4 * rng.choice([0, 1, 6, 18, 24])), rng.choice([2, 6, 8]), None, "nearest"
+                    a,
+                    rng.randbytes(4 * rng.choice([0, 1, 6, 18, 24])),
+                    rng.choice([2, 6, 8]),
+                    None,
+                    "nearest",
+                    rng.choice([None, None, b]),
+                    "always",
+                    rng.random() < 0.5,
                 ),
             ]
         )

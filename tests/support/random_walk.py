@@ -112,6 +112,8 @@ def run_loop(world: World) -> None:
                 world.call(fence, "signal", (world.call(fence, "queued_value") or 0) + dice.randrange(1, 4))
             for surface in list(world.pools.get("Surface", ())):
                 world.call(surface, "release", dice.randrange(2))
+            for buffer in list(world.pools.get("Buffer", ())):
+                world.call(buffer, "release", 0)
         except Exception as error:
             world.tell_wrong(error)
 
@@ -156,7 +158,13 @@ def state(world: World) -> list[str]:
 def never_called(world: World) -> list[str]:
     """Public methods of the classes that were met, which the walk never called."""
     kinds = {type(thing) for pool in world.pools.values() for thing in pool}
-    kinds |= {vks.SurfaceDescriptor, vks.FenceDescriptor, vks.QueueDescriptor, vsync.VsyncDescriptor}
+    kinds |= {
+        vks.SurfaceDescriptor,
+        vks.BufferDescriptor,
+        vks.FenceDescriptor,
+        vks.QueueDescriptor,
+        vsync.VsyncDescriptor,
+    }
     names = {
         f"{kind.__name__}.{name}"
         for kind in kinds

@@ -15,6 +15,12 @@ def opened(surface: Any, device: Any) -> Any:
         return device.open_surface(descriptor)
 
 
+def opened_buffer(buffer: Any, device: Any) -> Any:
+    """A handle of the buffer on another device."""
+    with buffer.export() as descriptor:
+        return device.open_buffer(descriptor)
+
+
 def followed(fence: Any, device: Any) -> Any:
     """A follower of the fence on another device."""
     with fence.export() as descriptor:

@@ -20,7 +20,11 @@ import vkshare as vks
 from support.random_walk import World
 from vkshare import vsync
 
-FORMATS = ("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm")
+FORMATS = (
+    *("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm"),
+    *("d16unorm", "d32float"),
+)
+DEPTH_TESTS = ("less", "less_equal", "greater", "always", "never", "equal")
 TILINGS = ("auto", "linear", "optimal")
 CALLS: list[tuple[int, Callable[[World, random.Random], None]]] = []
 
@@ -126,6 +130,10 @@ def draw(world: World, dice: random.Random) -> None:
             ("blit", (source, target, None, None, dice.choice(("linear", "nearest")))),
             ("composite", (source, target, corner, dice.random(), dice.choice(("premultiplied", "straight")))),
             ("draw_triangles", (target, triangle)),
+            (
+                "draw_triangles",
+                (target, triangle, None, "linear", source, dice.choice(DEPTH_TESTS), dice.random() < 0.5),
+            ),
         )
     )
     world.call(mine, name, *arguments)
@@ -262,6 +270,49 @@ def surface_open(world: World, dice: random.Random) -> None:
     made = world.call(world.any(dice, "Device"), "open_surface", of)
     if made is not None:
         world.keep(dice, made, most=8)
+
+
+@weight(10)
+def buffer(world: World, dice: random.Random) -> None:
+    if dice.random() < 0.5:
+        usage = dice.choice((("copy",), ("copy", "vertex"), ("storage",)))
+        made = world.call(world.any(dice, "Device"), "create_buffer", dice.choice((1, 16, 300, 5000)), usage=usage)
+    else:
+        made = world.call(world.any(dice, "Device"), "open_buffer", world.any(dice, "BufferDescriptor", "Buffer"))
+    if made is not None:
+        world.keep(dice, made, most=6)
+    reported = world.call(world.any(dice, "Buffer"), "export")
+    if reported is not None:
+        world.keep(dice, reported)
+
+
+@weight(12)
+def buffer_use(world: World, dice: random.Random) -> None:
+    mine = world.any(dice, "Buffer")
+    name = dice.choice(("acquire", "acquire", "release", "recover"))
+    world.call(mine, name, *((0, soon(dice)) if name == "acquire" else (0,)))
+    entered = world.call(mine, "access", 0, 0, soon(dice), writable=dice.random() < 0.8)
+    if dice.random() < 0.5:
+        with entered as view:
+            world.keep(dice, view)
+            names = "array", "surface", "nbytes", "buffer", "shape", "strides", "dtype", "__dlpack__"
+            world.call(view, dice.choice(names))
+    data = world.call(mine, "read")
+    if data is not None:
+        world.call(mine, "write", data)
+    world.call(mine, dice.choice(("nbytes", "shape", "usage", "buffer", "statistics", "is_host_visible", "mutex")))
+    world.call(mine, dice.choice(("acquire_fd", "close_acquire_fd")), dice.randrange(2))
+    if mine.device.backend == "cpu":
+        world.call(mine, "sync")
+
+
+@weight(15)
+def buffer_copy(world: World, dice: random.Random) -> None:
+    mine = world.any(dice, "CommandList")
+    kinds = (("Buffer", "BufferView"), dice.choice((("Surface", "View"), ("Buffer", "BufferView"))))
+    source, target = (world.any(dice, *each) for each in (kinds if dice.random() < 0.5 else kinds[::-1]))
+    options = {"source_offset": dice.choice((0, 0, 4, 299)), "target_offset": dice.choice((0, 0, 4, 299))}
+    world.call(mine, "copy", source, target, **options if dice.random() < 0.5 else {})
 
 
 @weight(6)

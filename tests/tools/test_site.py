@@ -16,7 +16,23 @@ import vkshare
 
 pytestmark = pytest.mark.no_driver
 
-PACKAGES = ("errors", "testing", "vsync", "server", "compositor", "interop.cuda", "interop.gl")
+PACKAGES = (
+    "errors",
+    "testing",
+    "vsync",
+    "server",
+    "compositor",
+    "interop.cuda",
+    "interop.gl",
+    "engines",
+    "engines.moderngl",
+    "engines.pyglet",
+    "engines.wgpu",
+    "engines.pygfx",
+    "engines.qt",
+    "engines.panda3d",
+    "engines.vtk",
+)
 
 
 def _documented() -> set[str]:
@@ -35,7 +51,7 @@ def _public() -> set[str]:
             name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__
         ]
         names |= {f"vkshare.{package}.{name}" for name in listed if not name.startswith("_")}
-    return names
+    return names - {f"vkshare.{package}" for package in PACKAGES}
 
 
 def test_the_reference_has_every_public_name_and_no_other() -> None:

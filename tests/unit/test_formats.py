@@ -27,6 +27,8 @@ EXPECTED = {
     "rg16unorm": (13, 4, 77),
     "rgba16unorm": (14, 8, 91),
     "r32uint": (15, 4, 98),
+    "d16unorm": (16, 2, 124),
+    "d32float": (17, 4, 126),
 }
 
 
@@ -44,6 +46,7 @@ def test_channels_and_dtype_fill_the_pixel(name: str) -> None:
     assert str(f) == name
     assert f.is_srgb == (name == "rgba8unorm-srgb")
     assert f.is_integer == (name == "r32uint")
+    assert f.is_depth == (name in ("d16unorm", "d32float"))
 
 
 def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None:
@@ -51,12 +54,12 @@ def test_an_unknown_format_is_a_value_error_that_lists_those_there_are() -> None
         formats.get("rgba9")
     with pytest.raises(TypeError, match="format must be a string, not int"):
         formats.get(3)  # type: ignore[arg-type]
-    for code in (0, 16, -1):
+    for code in (0, 18, -1):
         with pytest.raises(ValueError, match=f"format code is {code}"):
             formats.from_code(code)
 
 
-@pytest.mark.parametrize("name", ["depth32float", "nv12", "p010", "i420"])
-def test_depth_and_multi_planar_formats_are_refused_as_unsupported(name: str) -> None:
+@pytest.mark.parametrize("name", ["depth24plus", "depth32float-stencil8", "nv12", "p010", "i420"])
+def test_stencil_and_multi_planar_formats_are_refused_as_unsupported(name: str) -> None:
     with pytest.raises(UnsupportedError):
         formats.get(name)

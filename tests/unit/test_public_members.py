@@ -10,6 +10,12 @@ pytestmark = pytest.mark.no_driver
 
 MEMBERS = {
     "Adapter": "backend capabilities driver index kind name rank uuid",
+    "Buffer": (
+        "access acquire acquire_async acquire_fd buffer close close_acquire_fd device export generation is_closed "
+        "is_host_visible is_owned mutex nbytes read recover release shape statistics sync usage write"
+    ),
+    "BufferDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
+    "BufferView": "array buffer dtype nbytes shape strides surface writable",
     "Capabilities": (
         "device_uuid driver_uuid export_timelines formats host_visible max_dimension max_timeline_difference reasons "
         "row_alignment subpixel_bits surface_memory tilings"
@@ -20,16 +26,16 @@ MEMBERS = {
         "recover statistics surfaces"
     ),
     "Device": (
-        "adapter adopt_fence adopt_image backend capabilities close create_fence create_surface create_swapchain "
-        "from_handles handles import_memory is_closed is_lost name open_fence open_surface record share_array "
-        "statistics submit wait_idle"
+        "adapter adopt_fence adopt_image backend capabilities close create_buffer create_fence create_surface "
+        "create_swapchain from_handles handles import_memory is_closed is_lost name open_buffer open_fence "
+        "open_surface record share_array statistics submit wait_idle"
     ),
     "Fence": (
         "close device event_fd export handle is_closed is_done is_follower is_native queued_value signal statistics "
         "value wait wait_async"
     ),
     "FenceDescriptor": "close duplicate fd_count from_bytes is_closed name recv send to_bytes uuids",
-    "Format": "bytes_per_pixel channels code dtype is_integer is_srgb name numpy_dtype vk_format",
+    "Format": "bytes_per_pixel channels code dtype is_depth is_integer is_srgb name numpy_dtype vk_format",
     "Frame": "acquired close generation height index is_closed is_hidden rendered swapchain view width",
     "Headless": "height width",
     "KeyedMutex": "next_key statistics",

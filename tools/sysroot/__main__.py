@@ -5,6 +5,7 @@
                                           gpu (the system's own drivers), and the OpenGL that goes with it
     python3 tools/sysroot --tool NAME     print the path of glslangValidator, spirv-val, -opt, -as, -dis, spin,
                                           abidw or abidiff
+    python3 tools/sysroot --emulator      print the path of qemu-aarch64-static, unpacked when first asked for
     python3 tools/sysroot --check         prove each driver: an instance with the validation layer, and its devices
 
 Needs Python 3.11 or later, apt and dpkg; no root. VKSHARE_SYSROOT puts it elsewhere,
@@ -44,6 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", metavar="DRIVER", choices=(*recipe.DRIVERS, "cpu", "gpu"))
     parser.add_argument("--tool", metavar="NAME")
+    parser.add_argument("--emulator", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     # Answers go to stdout, so that a shell can take them; progress does not.
@@ -54,6 +56,8 @@ def main() -> int:
             print("\n".join(f"{key}={value}" for key, value in sysroot.environment(options.env).items()))
         if options.tool:
             print(sysroot.tool(options.tool))
+        if options.emulator:
+            print(sysroot.emulator())
         return check(sysroot) if options.check else 0
     except SysrootError as error:
         print(f"tools/sysroot: {error}", file=sys.stderr)

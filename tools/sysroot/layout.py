@@ -42,7 +42,8 @@ class Sysroot:
         self.root.mkdir(parents=True, exist_ok=True)
         with self._locked():
             if self._read("unpacked") != self._recipe_key():
-                self._unpack()
+                self._unpack(recipe.PARTS)
+                self._stamp("unpacked", self._recipe_key())
             if self._read("linked") != self._link_key():
                 self._link()
 
@@ -72,6 +73,14 @@ class Sysroot:
             variables["LD_LIBRARY_PATH"] = ":".join([*ours, *kept])
         return variables
 
+    def emulator(self) -> Path:
+        """The absolute path of qemu for programs of aarch64; unpacks it where it is missing."""
+        with self._locked():
+            if self._read("emulator") != repr(recipe.EMULATOR):
+                self._unpack(recipe.EMULATOR)
+                self._stamp("emulator", repr(recipe.EMULATOR))
+        return self.root / "emulator" / "qemu-aarch64-static"
+
     def tool(self, name: str) -> Path:
         """The absolute path of an unpacked tool, e.g. glslangValidator or spin."""
         path = self.root / "tools" / name
@@ -82,13 +91,14 @@ class Sysroot:
 
     # --- the two stages
 
-    def _unpack(self) -> None:
+    def _unpack(self, parts: dict[str, tuple[recipe.Package, ...]]) -> None:
         apt = debian.Apt(self.root / "apt")
         self._say(f"sysroot: package lists of Debian 12 from {apt.mirror}")
         apt.update()
         debs = self.root / "debs"
-        versions: dict[str, list[str]] = {}
-        for part, packages in recipe.PARTS.items():
+        record = self.root / "packages.json"
+        versions: dict[str, list[str]] = json.loads(record.read_text()) if record.exists() else {}
+        for part, packages in parts.items():
             self._say(f"sysroot: {part} ({len(packages)} package{'s' * (len(packages) > 1)})")
             fresh = self.root / f"{part}.new"
             shutil.rmtree(fresh, ignore_errors=True)
@@ -100,8 +110,7 @@ class Sysroot:
             fresh.rename(self.root / part)
         shutil.rmtree(debs)
         shutil.rmtree(self.root / "apt")
-        (self.root / "packages.json").write_text(json.dumps(versions, indent=1))
-        self._stamp("unpacked", self._recipe_key())
+        record.write_text(json.dumps(versions, indent=1))
 
     def _link(self) -> None:
         for driver in recipe.DRIVERS:

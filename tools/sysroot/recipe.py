@@ -71,3 +71,6 @@ PARTS: dict[str, tuple[Package, ...]] = {
         "libxcb1", "libxcb-dri3-0", "libxcb-present0", "libxcb-randr0", "libxcb-shm0", "libxcb-sync1", "libxcb-xfixes0",
     ),
 }  # fmt: skip
+
+# Unpacked on request alone (60 MB): `make test-full` runs programs of another architecture with it.
+EMULATOR: dict[str, tuple[Package, ...]] = {"emulator": (Package("qemu-user-static", ("*/bin/qemu-aarch64-static",)),)}

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from vkshare.backends.drawing import Drawable
     from vkshare.formats import Format
 
-_USAGE_BITS = {"render": 1, "sample": 2, "copy": 4, "storage": 8}  # native/record/record.h
+# By the numbers of native/vkshare_ipc.h:
+USAGES = ("render", "sample", "copy", "storage")  # bit 0, 1, 2, 3; native/record/record.h has them too
+TILINGS = (("linear", False), ("optimal", False), ("linear", True))  # tiling, in_device_memory
+BUFFER_USAGES = ("copy", "storage", "vertex", "index", "uniform", "indirect")  # bit 0 to 5
+_BUFFER_TILING = 3
+LARGEST_MEMORY = 1 << 48  # bytes that a descriptor may name: native/surface/message.h
+_USE_BYTES = 16  # native/record/record.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +73,59 @@ class ImageSpec:
     in_device_memory: bool = False  # linear rows in the GPU's own memory, which the CPU does not map
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the pixels, rows without padding."""
+        return self.width * self.height * self.format.bytes_per_pixel
+
+    @property
+    def body(self) -> dict[str, int]:
+        """The fields of vks_surface_body that follow from these."""
+        return {**self.drawable, "tiling": TILINGS.index((self.tiling, self.in_device_memory))}
+
+    @property
     def drawable(self) -> dict[str, int]:
         """The fields of vks_drawable_info that follow from these."""
-        usage = sum(_USAGE_BITS[word] for word in self.usage)
+        usage = sum(1 << USAGES.index(word) for word in self.usage)
         return {"width": self.width, "height": self.height, "format": self.format.code, "usage": usage}
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height} {self.format.name} {self.tiling} surface"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """Properties that the exporter and the importer of a buffer must agree on exactly."""
+
+    nbytes: int
+    usage: frozenset[str]  # of BUFFER_USAGES
+
+    @property
+    def body(self) -> dict[str, int]:
+        """The fields of vks_surface_body that follow from these."""
+        usage = sum(1 << BUFFER_USAGES.index(word) for word in self.usage)
+        return {
+            "width": self.nbytes & 0xFFFFFFFF,
+            "height": self.nbytes >> 32,
+            "format": 0,
+            "tiling": _BUFFER_TILING,
+            "usage": usage,
+        }
+
+    @property
+    def drawable(self) -> dict[str, int]:
+        """The fields of vks_drawable_info that follow from these."""
+        return {"size": self.nbytes, "usage": _USE_BYTES if "copy" in self.usage else 0}
+
+    def __str__(self) -> str:
+        return f"buffer of {self.nbytes} bytes"
+
+
+Spec = ImageSpec | BufferSpec
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryHandle:
-    """The exported memory of an image, as a descriptor carries it. This object's owner owns the fd."""
+    """The exported memory of an image or a buffer, as a descriptor carries it. This object's owner owns the fd."""
 
     kind: str  # "opaque_fd" | "memfd"
     fd: int
@@ -87,16 +137,17 @@ class MemoryHandle:
     driver_uuid: bytes
 
 
-# VkImageLayout by its name without VK_IMAGE_LAYOUT_: those of colour images between two uses.
-LAYOUTS = (
-    "general",
-    "undefined",
-    "preinitialized",
-    "color_attachment_optimal",
-    "shader_read_only_optimal",
-    "transfer_src_optimal",
-    "transfer_dst_optimal",
-)
+def layouts(*, is_depth: bool) -> tuple[str, ...]:
+    """Return the layouts of an engine's image between two uses: VkImageLayout in lower case, without its prefix."""
+    return (
+        "general",
+        "undefined",
+        "preinitialized",
+        "depth_stencil_attachment_optimal" if is_depth else "color_attachment_optimal",
+        "shader_read_only_optimal",
+        "transfer_src_optimal",
+        "transfer_dst_optimal",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +155,14 @@ class AdoptedImageInfo:
     """An engine's description of its own image."""
 
     image: int  # VkImage
-    layout: str  # one of LAYOUTS
+    layout: str  # one of layouts()
     memory: int  # VkDeviceMemory that can be exported; 0: none
 
 
-class Image(Protocol):
-    """An image and its memory. Not thread-safe; the Surface that holds it is its owner."""
+class Memory(Protocol):
+    """The common part of images and buffers. Not thread-safe; the Surface or Buffer that holds it is its owner."""
 
-    spec: ImageSpec
-    stride: int  # bytes, 0 for optimal tiling
-    image: int  # VkImage, 0 on the CPU backend
-    image_view: int  # VkImageView, 0 on the CPU backend
+    stride: int  # bytes from row to row; 0 for optimal tiling, and of a buffer
     ownership_commands: tuple[int, ...]  # VkCommandBuffers, acquire and release, a pair by queue; 0 on the CPU backend
     initial_commands: int  # VkCommandBuffer before the first use, of an image that the queue owns already; 0: none
     drawable: Drawable  # the same, for the commands that use it; closed before the image is destroyed
@@ -138,6 +186,21 @@ ARRAY_NOT_EXPORTED = (
 )
 
 
+class Image(Memory, Protocol):
+    """An image and its memory."""
+
+    spec: ImageSpec
+    image: int  # VkImage, 0 on the CPU backend
+    image_view: int  # VkImageView, 0 on the CPU backend
+
+
+class BufferMemory(Memory, Protocol):
+    """A buffer and its memory."""
+
+    spec: BufferSpec
+    buffer: int  # VkBuffer, 0 on the CPU backend
+
+
 class AdoptedImage(Image, Protocol):
     """An engine's own image."""
 
@@ -158,16 +221,16 @@ def tight_rows_refused(spec: ImageSpec, stride: int, row_alignment: int, where: 
 
 
 class Stage(Protocol):
-    """Host memory of tightly packed rows and the command buffer that copies it to or from one image."""
+    """Host memory of tightly packed rows and the command buffer that copies it to or from one image or buffer."""
 
     data: memoryview
-    command_buffer: int  # VkCommandBuffer: image -> data, or data -> image when made with upload=True
+    command_buffer: int  # VkCommandBuffer: memory -> data, or data -> memory when made with upload=True
     transfer_buffer: int  # the same for the transfer queue; 0 where there is none
 
     def destroy(self) -> None: ...
 
 
-_Temporary = TypeVar("_Temporary", bound=Image | Stage)
+_Temporary = TypeVar("_Temporary", bound=Memory | Stage)
 
 
 @contextlib.contextmanager
@@ -206,6 +269,12 @@ class Backend(Protocol):
     def share_array(self, spec: ImageSpec, stride: int, memory: memoryview) -> Image:
         """Makes a linear image over an array's memory, which it keeps alive. ValueError, UnsupportedError."""
 
+    def create_buffer(self, spec: BufferSpec) -> BufferMemory:
+        """Makes a buffer of zeros. ValueError: it is larger than the driver allows. UnsupportedError."""
+
+    def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> BufferMemory:
+        """As open_image()."""
+
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
         """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline.
 
@@ -216,8 +285,8 @@ class Backend(Protocol):
     def refuse_feature(self, spec: ImageSpec, feature: int, *, is_blit: bool) -> None:
         """UnsupportedError: the driver lacks a vks_feature for such an image."""
 
-    def stage(self, nbytes: int, image: Image, *, upload: bool) -> Stage:
-        """A buffer between the CPU and an image that it cannot see: how Surface.read() and write() work there."""
+    def stage(self, nbytes: int, memory: Memory, *, upload: bool) -> Stage:
+        """Host memory beside an image or a buffer that the CPU cannot see: how read() and write() work there."""
 
     def close(self) -> None:
         """After _native.Device._shutdown(): destroys what is left."""

@@ -1,4 +1,4 @@
-"""The memory of the CPU backend's surfaces: a sealed memfd each, which a Vulkan device may open as well."""
+"""The memory of the CPU backend's surfaces and buffers: a sealed memfd each, which a Vulkan device may open as well."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import uuid
 from typing import Any
 
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import BufferSpec, MemoryHandle, Spec
 from vkshare.util import shared_memory
 from vkshare.util.library_calls import check, ffi, lib
 
@@ -18,14 +18,16 @@ ROW_ALIGNMENT: int = lib.VKS_ROW_ALIGNMENT  # bytes: a cache line, and what the 
 _NO_DUPLICATE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
-def layout(spec: ImageSpec, row_alignment: int = ROW_ALIGNMENT) -> tuple[int, int]:
-    """(stride, size) in bytes of a linear image in memory of the CPU backend: padded rows, whole pages."""
+def layout(spec: Spec, row_alignment: int = ROW_ALIGNMENT) -> tuple[int, int]:
+    """(stride, size) in bytes of a linear image, or a buffer, of the CPU backend: padded rows, whole pages."""
+    if isinstance(spec, BufferSpec):
+        return 0, -(-spec.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     row = spec.width * spec.format.bytes_per_pixel
     stride = -(-row // row_alignment) * row_alignment
     return stride, -(-stride * spec.height // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def check_layout(spec: ImageSpec, memory: MemoryHandle) -> None:
+def check_layout(spec: Spec, memory: MemoryHandle) -> None:
     """Rule X16 for memory of the CPU backend: its size is what its rows need, in whole pages.
 
     Raises
@@ -34,10 +36,7 @@ def check_layout(spec: ImageSpec, memory: MemoryHandle) -> None:
         The size, the stride or the offset is another one. Rows may be tight.
     """
     fields = {
-        "width": spec.width,
-        "height": spec.height,
-        "format": spec.format.code,
-        "tiling": lib.VKS_LINEAR if spec.tiling == "linear" and not spec.in_device_memory else lib.VKS_OPTIMAL,
+        **spec.body,
         "memory_size": memory.size,
         "memory_offset": memory.offset,
         "stride": memory.stride,
@@ -51,7 +50,7 @@ def map_pages(fd: int, size: int, *, writable: bool = True) -> mmap.mmap:
     return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=protection, **_NO_DUPLICATE)
 
 
-def open_pages(spec: ImageSpec, memory: MemoryHandle) -> mmap.mmap:
+def open_pages(spec: Spec, memory: MemoryHandle) -> mmap.mmap:
     """Another party's memory, mapped after every check. The fd stays the caller's. DescriptorError."""
     check_layout(spec, memory)
     shared_memory.memory_check(memory.fd, is_memfd=memory.kind == "memfd", size=memory.size)

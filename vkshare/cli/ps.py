@@ -102,6 +102,8 @@ def _told(page: dict[str, Any], processes: set[int], now: float) -> tuple[str, d
 def _image(page: dict[str, Any]) -> dict[str, Any]:
     from vkshare import formats
 
+    if page["format"] == 0:  # a buffer
+        return {"width": 0, "height": 0, "format": "buffer", "nbytes": page["width"] | page["height"] << 32}
     with contextlib.suppress(ValueError):
         page["format"] = formats.from_code(page["format"]).name
     return {name: page[name] for name in ("width", "height", "format")}
@@ -213,7 +215,8 @@ def _text(reported: dict[str, Any]) -> str:
     waits: list[tuple[object, ...]] = []
     for s in reported["surfaces"]:
         owner = _party(s["owner"]) if s["owner"] else "-"
-        size, work = f"{s['width']}x{s['height']}", f"{s['completed']}/{s['value']}"
+        size = f"{s['nbytes']} bytes" if "nbytes" in s else f"{s['width']}x{s['height']}"
+        work = f"{s['completed']}/{s['value']}"
         of_owner = owner, s["key"], s["generation"], work, len(s["handles"])
         surfaces.append((s["id"], size, s["format"], s["state"], *of_owner))
         waits += [(s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for w in s["waiters"]]

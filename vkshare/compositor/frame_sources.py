@@ -305,6 +305,8 @@ def _check_picture(surface: Surface, word: str) -> None:
         raise UnsupportedError(
             f"a window of format {surface.format}", "integers are not blended", "blit a picture to another format"
         )
+    if surface.spec.format.is_depth:
+        raise UnsupportedError(f"a window of format {surface.format}", "depth is not blended", "show the target")
     if word not in surface.usage:
         raise InvalidCallError(
             f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"

@@ -1,40 +1,51 @@
-"""The block in which a surface is owned."""
+"""The block in which a surface or a buffer is owned."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from vkshare.core.view import View
 from vkshare.errors import VkshareError
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
-    from vkshare.core.surface import Surface
+    from vkshare.core.keyed_memory import KeyedMemory
+    from vkshare.core.view import KeyedView
+
+ViewOf = TypeVar("ViewOf", bound="KeyedView")
 
 
-def give_back(surface: Surface, key: int) -> None:
+def give_back(surface: KeyedMemory[Any, Any], key: int) -> None:
     """Releases a surface during an exception. Errors of the release are suppressed: e.g. the body has closed it."""
     with contextlib.suppress(VkshareError):
         surface.release(key)
 
 
-class Access:
+class Access(Generic[ViewOf]):
     """The context manager of ``surface.access()``: it owns the surface inside its block. Not reentrant."""
 
-    __slots__ = ("_keys", "_surface", "_timeout", "_view", "_writable")
+    __slots__ = ("_keys", "_make_view", "_surface", "_timeout", "_view", "_writable")
 
-    def __init__(self, surface: Surface, acquire: int, release: int, timeout: float | None, writable: bool) -> None:
+    def __init__(
+        self,
+        surface: KeyedMemory[Any, ViewOf],
+        make_view: type[ViewOf],
+        acquire: int,
+        release: int,
+        timeout: float | None,
+        writable: bool,
+    ) -> None:
         self._keys = arguments.keys(acquire, release)
         self._surface = surface
         self._timeout = arguments.timeout(timeout)
+        self._make_view = make_view
         self._writable = writable
-        self._view: View | None = None
+        self._view: ViewOf | None = None
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> ViewOf:
         self._surface.acquire(self._keys[0], self._timeout)
-        self._view = View(self._surface, writable=self._writable)
-        return self._view
+        view = self._view = self._make_view(self._surface, writable=self._writable)
+        return view
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         view, self._view = self._view, None

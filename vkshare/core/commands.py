@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _native
+from vkshare.core import byte_copies
+from vkshare.core.buffer import Buffer
 from vkshare.core.surface import Surface
-from vkshare.core.view import View
+from vkshare.core.view import BufferView, View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
+from vkshare.util import arguments
 from vkshare.util.closing import Scoped
 from vkshare.util.library_calls import lib, pointer
 
@@ -18,19 +21,23 @@ if TYPE_CHECKING:
 
 __all__ = ["CommandList", "Submission"]
 
+_BYTES = (Buffer, BufferView)
+
 Submission = _native.Submission
 
 
 class CommandList(_native.Recording, Scoped):
     """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
-    Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green,
-    blue, alpha) floats: linear for -srgb targets, which encode them. Surfaces of integers (r32uint)
-    are cleared, filled and copied; blit(), composite() and draw_triangles() raise UnsupportedError
-    for them, because integers are not scaled, converted, sampled or blended. Rectangles are (x, y, width,
-    height) in pixels, row 0 on top. Each method checks its arguments and returns the list itself.
-    Owning the surfaces is checked when it is submitted. May be submitted many times, and from any
-    thread, also while it is recorded; record from one thread at a time.
+    Targets and sources are Surfaces or Views, and for copy() Buffers; source comes before target.
+    Colours are (red, green, blue, alpha) floats: linear for -srgb targets, which encode them.
+    Surfaces of integers (r32uint) are cleared, filled and copied; blit(), composite() and
+    draw_triangles() raise UnsupportedError for them, because integers are not scaled, converted,
+    sampled or blended. Surfaces of depth (d16unorm, d32float) are cleared, copied, and the `depth`
+    of draw_triangles(). Rectangles are (x, y, width, height) in pixels, row 0 on top. Each method
+    checks its arguments and returns the list itself. Owning the surfaces is checked when it is
+    submitted. May be submitted many times, and from any thread, also while it is recorded; record
+    from one thread at a time.
 
     All methods raise
         ValueError, TypeError naming the argument (numbers must be finite); DeviceMismatchError for a surface of
@@ -40,7 +47,7 @@ class CommandList(_native.Recording, Scoped):
     _unpicklable = "record it in the other process, on surfaces opened from export()"
     # ---- what can be recorded -------------------------------------------------------------------------------------
 
-    def clear(self, target: Surface | View, colour: Sequence[float]) -> Self:
+    def clear(self, target: Surface | View, colour: Sequence[float] | float) -> Self:
         """Sets every pixel.
 
         Parameters
@@ -49,7 +56,8 @@ class CommandList(_native.Recording, Scoped):
             The surface or view to draw into.
         colour
             (red, green, blue, alpha), 0 to 1 for unorm formats. Red of r32uint is the number: it is rounded, ties
-            to even, and clamped to 0 to 2**32 - 1.
+            to even, and clamped to 0 to 2**32 - 1. A depth surface takes a number
+            from 0 (near) to 1 (far).
 
         Returns
         -------
@@ -80,27 +88,63 @@ class CommandList(_native.Recording, Scoped):
 
     def copy(
         self,
-        source: Surface | View,
-        target: Surface | View,
+        source: Surface | View | Buffer | BufferView,
+        target: Surface | View | Buffer | BufferView,
         source_rect: Sequence[int] | None = None,
         at: Sequence[int] = (0, 0),
+        *,
+        target_rect: Sequence[int] | None = None,
+        source_offset: int = 0,
+        target_offset: int = 0,
+        nbytes: int | None = None,
+        stride: int | None = None,
     ) -> Self:
-        """Copies pixels between surfaces of one format, bit for bit.
+        """Copies pixels between surfaces of one format, or bytes from and to a buffer, bit for bit.
 
         Parameters
         ----------
         source, target
-            The surfaces or views to read and to write.
+            The surfaces, buffers or views to read and to write.
         source_rect
-            (x, y, width, height) in pixels, inside the source; None: all of it.
+            (x, y, width, height) in pixels, inside a source that is a surface; None: all of it.
         at
-            (x, y) in the target of the region's top left; the region must be inside the target.
+            Between surfaces: (x, y) in the target of the region's top left; the region must be inside the target.
+        target_rect
+            (x, y, width, height) in pixels, inside a target that is a surface, where the source is a buffer; None: all
+            of it.
+        source_offset, target_offset
+            Where the bytes begin in a buffer. With a surface: a multiple of its pixels' bytes; of 4 if it has depth,
+            whose values in the buffer are from 0 to 1.
+        nbytes
+            Between buffers; None: the rest of the source.
+        stride
+            Bytes from row to row in a buffer whose other side is a surface, a multiple of the pixels' bytes; None: the
+            rows are tight.
 
         Returns
         -------
         CommandList
             This list, for further commands.
+
+        Raises
+        ------
+        ValueError
+            Bytes or pixels are outside a buffer or a surface; the text has both sizes. Or an argument is of no use for
+            such a pair.
+
+        Examples
+        --------
+        >>> with device.create_buffer(48 * 64 * 4) as buffer, buffer.access(), surface.access() as view:
+        ...     submission = device.submit(device.record().copy(view, buffer))
         """
+        if isinstance(source, _BYTES) or isinstance(target, _BYTES):
+            rect = byte_copies.rect_of(source, target, source_rect, target_rect, at)
+            return byte_copies.append(self, source, target, rect, source_offset, target_offset, nbytes, stride)
+        if target_rect is not None or source_offset or target_offset or nbytes is not None or stride is not None:
+            raise ValueError(
+                "target_rect, source_offset, target_offset, nbytes and stride are for copies from or to a buffer; "
+                "between surfaces use source_rect and at"
+            )
         return self._copy(source, target, source_rect, at)
 
     def blit(
@@ -173,6 +217,9 @@ class CommandList(_native.Recording, Scoped):
         vertices: Any,
         texture: Surface | View | None = None,
         filter: str = "linear",
+        depth: Surface | View | None = None,
+        depth_test: str = "less",
+        depth_write: bool = True,
     ) -> Self:
         """Blends triangles over the target, later ones over earlier ones; both sides show.
 
@@ -189,6 +236,15 @@ class CommandList(_native.Recording, Scoped):
             A surface to sample, clamped to its edges.
         filter
             ``"linear"`` or ``"nearest"``: how the texture is sampled.
+        depth
+            A surface of format d16unorm or d32float and of the target's size: a pixel is drawn if its depth, z / w,
+            passes the test against the depth that is stored. z / w is affine over the triangle; for d16unorm it is
+            rounded to the nearest code before the test (Vulkan 1.3, "Depth Test").
+        depth_test
+            ``"less"``, ``"less_equal"``, ``"greater"``, ``"greater_equal"``, ``"equal"``, ``"not_equal"``,
+            ``"always"`` or ``"never"``: the pixel's depth, compared with the stored one.
+        depth_write
+            Whether the depth of pixels that pass is stored.
 
         Returns
         -------
@@ -201,7 +257,12 @@ class CommandList(_native.Recording, Scoped):
         >>> with surface.access() as view:
         ...     submission = device.submit(device.record().draw_triangles(view, corners))
         """
-        return self._draw_triangles(target, vertices, texture, filter)
+        if depth is None and depth_test == "less":
+            return self._draw_triangles(target, vertices, texture, filter)
+        state = arguments.depth_state(depth_test, depth_write)
+        if depth is None:
+            return self._draw_triangles(target, vertices, texture, filter)
+        return self._draw_deep(target, vertices, texture, filter, depth, state)
 
     # ---- the list itself ------------------------------------------------------------------------------------------
 
@@ -229,7 +290,8 @@ class CommandList(_native.Recording, Scoped):
     def _refuse_operand(self, name: str, value: Any, usage: str) -> NoReturn:
         """Called from C for an argument that cannot be used: raises the reason."""
         if not isinstance(value, Surface):
-            raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}")
+            hint = "; copy() alone takes buffers" if isinstance(value, Buffer) else ""
+            raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}{hint}")
         if value.device is not self.device:
             raise DeviceMismatchError(
                 f"{name} belongs to {value.device!r}, the commands to {self.device!r}: open it here with "

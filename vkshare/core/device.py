@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native, formats
-from vkshare.backends.base import Adapter, Capabilities
+from vkshare.backends.base import BUFFER_USAGES, USAGES, Adapter, Capabilities
 from vkshare.core import surface_factory
+from vkshare.core.buffer import Buffer
 from vkshare.core.commands import CommandList, Submission
 from vkshare.core.discard import without_unowned
 from vkshare.core.fence import Fence
@@ -18,7 +19,7 @@ from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.core.vulkan_handles import Handles, QueueLock
 from vkshare.errors import ClosedError, UnsupportedError
-from vkshare.ipc.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
+from vkshare.ipc.descriptors import BufferDescriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.util import arguments, handles, hooks
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
 
 _log = logging.getLogger("vkshare.device")
+
+DEFAULT_BUFFER_USAGE = ("copy", "storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,8 @@ class DeviceStatistics:
     backpressure_waits: int  # submits that waited because held was held_limit
     copied_bytes: int  # moved by read(), write() and other copies through the CPU
     fences: int  # open
-    surfaces: int  # open
-    buried: int  # images of closed surfaces whose deletion is deferred, because work or an array may still use them
+    surfaces: int  # open, with buffers
+    buried: int  # memory of closed surfaces whose deletion is deferred, because work or an array may still use it
 
 
 class Device(ForeignImages):
@@ -365,6 +368,93 @@ class Device(ForeignImages):
         with self._active_call(), self._lock:  # close() waits for this lock
             self._check()
             return surface_factory.adopt_image(self, surface._open_image(), alias_of=surface, discard=discard)
+
+    def create_buffer(self, nbytes: int, *, usage: Iterable[str] = DEFAULT_BUFFER_USAGE) -> Buffer:
+        """Makes a buffer that can be exported: all zeros, not owned, key 0 (rule E5).
+
+        It is host memory on the CPU backend and on software Vulkan, where its views have an array,
+        and device memory on a GPU.
+
+        Parameters
+        ----------
+        nbytes
+            Bytes, 1 to what the driver allows.
+        usage
+            Of ``"copy"`` (command lists may copy it), ``"storage"``, ``"vertex"``, ``"index"``, ``"uniform"`` and
+            ``"indirect"``: the VkBufferUsageFlags of an engine's commands.
+
+        Returns
+        -------
+        Buffer
+            Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is not as above.
+        UnsupportedError
+            The driver cannot share the memory of buffers.
+
+        Examples
+        --------
+        >>> with device.create_buffer(4096, usage=("copy", "vertex")) as buffer:
+        ...     buffer.nbytes
+        4096
+        """
+        self._check()
+        self._reap()
+        number = arguments.integer("nbytes", nbytes, 1)
+        words = arguments.choices("usage", usage, BUFFER_USAGES)
+        with self._active_call():
+            self._check()
+            return surface_factory.create_buffer(self, number, words)
+
+    def open_buffer(self, buffer: BufferDescriptor | Buffer) -> Buffer:
+        """Opens a handle of a buffer, which takes part in its keyed mutex.
+
+        Parameters
+        ----------
+        buffer
+            The descriptor that another device or process exported, which stays usable; or, in this process, the
+            Buffer itself. One of this very device is aliased, as open_surface() does with a surface.
+
+        Returns
+        -------
+        Buffer
+            The new handle, not owned.
+
+        Raises
+        ------
+        DescriptorError
+            The descriptor, or the page behind it, was refused, or all handles of the buffer are gone (rule K20).
+        DeviceMismatchError
+            Its memory is of another device or driver; the text names both (rule X17).
+        UnsupportedError
+            This adapter cannot open such memory.
+        ClosedError
+            The Buffer is closed.
+
+        Examples
+        --------
+        >>> with device.create_buffer(4096) as buffer, buffer.export() as descriptor:
+        ...     with device.open_buffer(descriptor) as handle:
+        ...         handle.is_owned
+        False
+        """
+        self._check()
+        self._reap()
+        if not isinstance(buffer, (Buffer, BufferDescriptor)):
+            raise TypeError(f"buffer must be a Buffer or a BufferDescriptor, not {type(buffer).__name__}")
+        if isinstance(buffer, BufferDescriptor):
+            with self._active_call():
+                self._check()
+                return surface_factory.open_buffer(self, buffer)
+        if buffer.device is not self:
+            with buffer.export() as descriptor:
+                return self.open_buffer(descriptor)
+        with self._active_call(), self._lock:  # close() waits for this lock
+            self._check()
+            return surface_factory.alias_of(self, buffer)
 
     def create_swapchain(
         self,

@@ -6,14 +6,14 @@ import logging
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native
 from vkshare.backends.base import Backend
 from vkshare.core import adapter as _adapter
 from vkshare.core.deletion_queue import DeletionQueue
 from vkshare.core.device_core import DeviceCore
-from vkshare.core.surface import Surface
+from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.errors import InvalidCallError
 from vkshare.util.closing import Scoped, destructor, on_error, warn_and_close
 
@@ -40,9 +40,10 @@ class DeviceLifetime(DeviceCore, Scoped):
         self._active_calls: dict[int, threading.RLock] = {}  # by thread, see _active_call()
         self._closing = threading.RLock()  # held by the thread in _tear_down()
         self._is_torn_down = False
-        self._last: list[Surface] = []
+        self._engine: Any = None  # the engine's own device object, below an adopted VkDevice (vkshare.engines)
+        self._last: list[KeyedMemory[Any, Any]] = []
         self._deletion_queue = DeletionQueue()
-        self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
+        self._surfaces: weakref.WeakSet[KeyedMemory[Any, Any]] = weakref.WeakSet()  # surfaces and buffers
         self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
         self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
@@ -170,6 +171,7 @@ class DeviceLifetime(DeviceCore, Scoped):
             self._event_queues.clear()
             self._deletion_queue.close(then=self._backend.close)
             self._last = []
+            self._engine = None
             self._is_torn_down = True
 
     def _reap(self, all: bool = False) -> int:

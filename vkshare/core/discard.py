@@ -22,7 +22,7 @@ def without_unowned(commands: Any) -> Any:
     if not isinstance(commands, CommandList):
         raise NotOwnerError("this handle does not own the surface that the copy is for")
     variant, uses = commands.device.record(), tuple(commands._surfaces)
-    keep = [each._may_submit or not each.discards for each in uses]
+    keep = [each._may_submit or not each._discards for each in uses]
     sources = [each if kept else _zeros(each) for each, kept in zip(uses, keep, strict=True)]
     operands = [(pointer("vks_surface *", each), each._open_image().drawable._pointer) for each in sources]
     recording = pointer("vks_recording *", variant)

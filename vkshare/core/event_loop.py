@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vkshare._native import Submission
     from vkshare.core.device import Device
     from vkshare.core.fence import Fence
+    from vkshare.core.keyed_memory import KeyedMemory
     from vkshare.core.queue_ends import Consumer
     from vkshare.core.surface import Surface
 
@@ -137,7 +138,7 @@ async def wait_submission(submission: Submission) -> None:
         submission.is_done()
 
 
-async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
+async def acquire(surface: KeyedMemory[Any, Any], key: int, timeout: float | None) -> None:
     """Surface.acquire_async(). Cancelled or timed out, it leaves the surface as it was (rule K15)."""
     seconds = arguments.timeout(timeout)
     pending = surface._acquire_start(key)

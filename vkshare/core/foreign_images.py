@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
 from vkshare import formats
-from vkshare.backends.base import LAYOUTS, AdoptedImageInfo, Image, ImageSpec, MemoryHandle
+from vkshare.backends.base import USAGES, AdoptedImageInfo, Image, ImageSpec, MemoryHandle, layouts
 from vkshare.core import shared_arrays, surface_factory
 from vkshare.core.device_lifetime import DeviceLifetime
 from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.errors import UnsupportedError
-from vkshare.ipc.descriptors import USAGES
 from vkshare.util import arguments, handles
 from vkshare.util.closing import on_error
 
@@ -67,12 +66,14 @@ class ForeignImages(DeviceLifetime):
         tiling
             ``"optimal"`` or ``"linear"``.
         usage
-            Of ``"render"``, ``"sample"``, ``"copy"``, ``"storage"``, as the image was made: COLOR_ATTACHMENT, SAMPLED,
-            TRANSFER_SRC and TRANSFER_DST, STORAGE. ``"copy"`` is needed.
+            Of ``"render"``, ``"sample"``, ``"copy"``, ``"storage"``, as the image was made: COLOR_ATTACHMENT (of a
+            depth format DEPTH_STENCIL_ATTACHMENT), SAMPLED, TRANSFER_SRC and TRANSFER_DST, STORAGE. ``"copy"`` is
+            needed.
         layout
             The image's layout now: the name of its VkImageLayout in lower case without ``VK_IMAGE_LAYOUT_``:
-            ``"general"``, ``"undefined"``, ``"preinitialized"``, ``"color_attachment_optimal"``,
-            ``"shader_read_only_optimal"``, ``"transfer_src_optimal"`` or ``"transfer_dst_optimal"``.
+            ``"general"``, ``"undefined"``, ``"preinitialized"``, ``"color_attachment_optimal"`` (of a depth format
+            ``"depth_stencil_attachment_optimal"``), ``"shader_read_only_optimal"``, ``"transfer_src_optimal"`` or
+            ``"transfer_dst_optimal"``.
         memory
             The image's VkDeviceMemory, if the surface is to be exported: made with ``VkExportMemoryAllocateInfo``
             for an opaque fd, for this image alone (dedicated where the driver prefers that), of the size that
@@ -107,7 +108,7 @@ class ForeignImages(DeviceLifetime):
             raise ValueError(f"usage is {sorted(spec.usage)}; 'copy' is needed, because surfaces are read and cleared")
         info = AdoptedImageInfo(
             image=handles.not_null(image, "image"),
-            layout=arguments.choice("layout", layout, LAYOUTS),
+            layout=arguments.choice("layout", layout, layouts(is_depth=spec.format.is_depth)),
             memory=0 if memory is None else handles.not_null(memory, "memory"),
         )
         with self._active_call():
@@ -257,7 +258,7 @@ class ForeignImages(DeviceLifetime):
         TypeError
             It is no array, or not in the CPU's memory.
         UnsupportedError
-            The driver has no images in host memory: pass copy=True.
+            The driver has no images in host memory, or none of depth: pass copy=True.
 
         Examples
         --------
@@ -289,7 +290,7 @@ class ForeignImages(DeviceLifetime):
     def _copied_array(self, spec: ImageSpec, pixels: Any) -> Surface:
         device = cast("Device", self)
         shape = spec.width, spec.height, spec.format
-        if "linear" in device.capabilities.tilings:
+        if "linear" in device.capabilities.tilings and not spec.format.is_depth:
             surface = _with_most_usage(lambda usage: device.create_surface(*shape, tiling="linear", usage=usage))
         else:
             surface = device.create_surface(*shape)

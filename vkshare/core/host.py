@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vkshare.core.surface import Surface
-    from vkshare.core.view import View
+    from vkshare.core.view import KeyedView, View
 
 DL_CPU = (1, 0)  # kDLCPU, device 0
 _CAN_SAY_READ_ONLY = (1, 0)  # DLPack's version
@@ -53,7 +53,11 @@ _CAIRO_STRIDE = 4  # bytes: CAIRO_STRIDE_ALIGNMENT of cairoint.h
 
 
 def dlpack(
-    view: View, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None
+    view: KeyedView,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
 ) -> Any:
     """Return a DLPack capsule of memory that the CPU sees (Python array API standard, 2023.12).
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.util import pages
 
 if TYPE_CHECKING:
-    from vkshare.core.surface import Surface
+    from vkshare.core.keyed_memory import KeyedMemory
 
 # By the two state bits of the page's word. The protocol never writes the last one.
 STATES = ("free", "owned", "abandoned", "invalid")
@@ -41,11 +41,11 @@ class KeyedMutexStatistics:
 
 
 class KeyedMutex:
-    """`surface.mutex`: the shared lock of one surface. Thread-safe. Rules K1 to K34 (docs/spec/keyed-mutex.md)."""
+    """`surface.mutex`: the shared lock of one surface or buffer. Thread-safe. Rules K (docs/spec/keyed-mutex.md)."""
 
     __slots__ = ("_surface",)
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: KeyedMemory[Any, Any]) -> None:
         self._surface = surface
 
     def next_key(self) -> int:

@@ -1,4 +1,4 @@
-"""Pixels of a surface as NumPy arrays.
+"""Pixels of a surface, or bytes of a buffer, as NumPy arrays.
 
 The memory itself if it is host-visible, else a copy through a staging surface.
 """
@@ -16,13 +16,16 @@ from vkshare.util.closing import on_error
 from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:
-    from vkshare.backends.base import Image, Stage
+    from vkshare.backends.base import Memory, Stage
+    from vkshare.core.keyed_memory import KeyedMemory
     from vkshare.core.surface import Surface
+
+    Shared = KeyedMemory[Any, Any]
 
 Array = np.ndarray[Any, Any]
 
 
-def read(surface: Surface, timeout: float | None = None) -> Array:
+def read(surface: Shared, timeout: float | None = None) -> Array:
     """Surface.read()."""
     deadline = Deadline(timeout)
     image = surface._open_image()
@@ -34,19 +37,18 @@ def read(surface: Surface, timeout: float | None = None) -> Array:
             surface._open_image()  # of a surface that another thread closed just now, nothing is mapped either
             pixels = _download(surface, image, deadline)
     except TimeoutError:
-        raise _too_late("read", deadline) from None
+        raise _too_late(surface, "read", deadline) from None
     except NotOwnerError:
-        if not surface.discards:
+        if not surface._discards:
             raise
-        return np.zeros(surface.shape, surface.spec.format.numpy_dtype)
+        return np.zeros(surface.shape, surface._dtype)
     surface.device._count_copy(pixels.nbytes)
     return pixels
 
 
-def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
-    """Surface.write()."""
+def write(surface: Shared, pixels: Array, timeout: float | None = None) -> None:
+    """Surface.write(); `pixels` has the shape and the type of the memory."""
     deadline = Deadline(timeout)
-    pixels = _checked(surface, array)
     image = surface._open_image()
     try:
         if surface.is_host_visible:
@@ -56,40 +58,41 @@ def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
             surface._open_image()  # as in read()
             _upload(surface, image, pixels)
     except TimeoutError:
-        raise _too_late("write", deadline) from None
+        raise _too_late(surface, "write", deadline) from None
     except NotOwnerError:
-        if not surface.discards:
+        if not surface._discards:
             raise
         return
     surface.device._count_copy(pixels.nbytes)
 
 
-def _too_late(call: str, deadline: Deadline) -> AcquireTimeout:
+def _too_late(surface: Shared, call: str, deadline: Deadline) -> AcquireTimeout:
+    kind = surface._kind
     return AcquireTimeout(
-        f"Surface.{call}: work on the surface did not end within {deadline.timeout} s; nothing was copied, and the "
-        "surface is owned still: call again"
+        f"{kind.title()}.{call}: work on the {kind} did not end within {deadline.timeout} s; nothing was copied, and "
+        f"the {kind} is owned still: call again"
     )
 
 
-def over(surface: Surface) -> Array:
-    """A writable array (H, W, C) over the memory itself. The array keeps the memory alive, closed surface or not."""
+def over(surface: Shared) -> Array:
+    """A writable array over the memory itself. The array keeps the memory alive, closed surface or not."""
     with surface.device._lock:
         if surface._mapped_memory is None:
             surface._mapped_memory = _mapped_memory(surface)
         return np.asarray(surface._mapped_memory)
 
 
-def _mapped_memory(surface: Surface) -> MappedMemory:
+def _mapped_memory(surface: Shared) -> MappedMemory:
     mapped = surface._mapped
     if mapped is None:
-        raise ClosedError(f"this surface is closed: {surface!r}")
-    pixel = surface.spec.format
+        raise ClosedError(f"this {surface._kind} is closed: {surface!r}")
     address = np.frombuffer(mapped, np.uint8).ctypes.data
-    strides = (surface.stride, pixel.bytes_per_pixel, pixel.numpy_dtype.itemsize)
-    return MappedMemory(address, mapped, surface.shape, strides, pixel.numpy_dtype.str)
+    strides = surface._strides
+    assert strides is not None  # mapped memory has its elements in order
+    return MappedMemory(address, mapped, surface.shape, strides, surface._dtype.str)
 
 
-def _checked(surface: Surface, array: Any) -> Array:
+def checked(surface: Surface, array: Any) -> Array:
     pixels = np.asarray(array)
     dtype, shape = surface.spec.format.numpy_dtype, surface.shape
     if pixels.dtype != dtype:
@@ -98,25 +101,26 @@ def _checked(surface: Surface, array: Any) -> Array:
         pixels = pixels[:, :, np.newaxis]
     if pixels.shape != shape:
         raise ValueError(f"array has shape {pixels.shape}; this surface takes (height, width, channels) = {shape}")
+    if surface.spec.format.is_depth and pixels.dtype.kind == "f" and not ((pixels >= 0) & (pixels <= 1)).all():
+        # VUID-vkCmdCopyBufferToImage-pRegions-07931
+        raise ValueError(f"array has values outside 0 to 1 (or NaN), and {surface.format} holds depth from 0 to 1")
     return pixels
 
 
-def _download(surface: Surface, image: Image, deadline: Deadline) -> Array:
-    pixel = surface.spec.format
-    nbytes = surface.width * surface.height * pixel.bytes_per_pixel
-    stage, commands = _staged(surface, image, nbytes, upload=False)
+def _download(surface: Shared, image: Memory, deadline: Deadline) -> Array:
+    stage, commands = _staged(surface, image, surface._spec.nbytes, upload=False)
     surface.device.submit(commands).wait(deadline.left())
-    return np.frombuffer(stage.data, pixel.numpy_dtype).reshape(surface.shape).copy()
+    return np.frombuffer(stage.data, surface._dtype).reshape(surface.shape).copy()
 
 
-def _upload(surface: Surface, image: Image, pixels: Array) -> None:
+def _upload(surface: Shared, image: Memory, pixels: Array) -> None:
     """Returns as soon as the copy is submitted: the CPU does not wait for work that only the GPU needs (rule K18)."""
     stage, commands = _staged(surface, image, pixels.nbytes, upload=True)
     np.frombuffer(stage.data, pixels.dtype).reshape(pixels.shape)[...] = pixels
     surface.device.submit(commands)
 
 
-def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tuple[Stage, _native.CommandList]:
+def _staged(surface: Shared, image: Memory, nbytes: int, *, upload: bool) -> tuple[Stage, _native.CommandList]:
     """A staging surface, and its copy as commands that use this surface alone.
 
     The staging surface is freed once the commands are dropped and have run.

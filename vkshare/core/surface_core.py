@@ -48,16 +48,17 @@ class SurfaceCore(_native.Surface):
     ) -> None:
         """Takes over the fds; without `page_fd` the surface has a new page, and with `alias_of` that one's.
 
-        `pixels` is a writable buffer over the memory of the CPU backend, kept until the last use
-        has run.
+        A buffer has format 0 and width + (height << 32) bytes. `pixels` is a writable
+        object over the memory of the CPU backend, kept until the last use has run.
         """
         fds = own_fds(page_fd, semaphore_fd) if page_fd is not None or semaphore_fd not in (None, -1) else None
+        sides = (0, 2**32 - 1) if format == 0 else (1, _LARGEST)
         info = ffi.new(
             "vks_surface_info *",
             {
-                "width": u64("width", width, 1, _LARGEST),
-                "height": u64("height", height, 1, _LARGEST),
-                "format": u64("format", format, 1, _LARGEST),
+                "width": u64("width", width, *sides),
+                "height": u64("height", height, *sides),
+                "format": u64("format", format, 0, _LARGEST),
                 "stride": u64("stride", stride),
                 "discard_unowned": discard_unowned,
                 "is_presentable": presentable,
@@ -217,6 +218,11 @@ def _rows(pixels: Any, info: Any) -> Any:
         kind = type(pixels).__name__
         raise TypeError(f"pixels must be a writable, contiguous buffer or None, not {kind} ({pixels!r})") from None
     info.pixels, info.size = memory, len(memory)
+    nbytes = info.width | info.height << 32
+    if not info.format and nbytes > info.size:
+        raise ValueError(f"pixels holds {info.size} bytes, too few for a buffer of {nbytes}")
+    if not info.format:
+        return memory
     row = info.width * formats.from_code(info.format).bytes_per_pixel
     if not row <= info.stride or (info.height - 1) * info.stride + row > info.size:
         raise ValueError(

@@ -1,17 +1,20 @@
-"""Surfaces of a device, from their properties or from a descriptor."""
+"""Surfaces and buffers of a device, from their properties or from a descriptor."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from vkshare.backends.base import Image, ImageSpec
+from vkshare.backends.base import BufferSpec, Image, ImageSpec, MemoryHandle
+from vkshare.core.buffer import Buffer
 from vkshare.core.deletion_queue import SharedImage
+from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
-from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.ipc.descriptors import BufferDescriptor, MemoryDescriptor, SurfaceDescriptor
 from vkshare.util import fd_ops
 from vkshare.util.closing import on_error
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_USAGE = ("render", "sample", "copy")
 
 _log = logging.getLogger("vkshare.device")
+_Kind = TypeVar("_Kind", Surface, Buffer)
+_Opened = TypeVar("_Opened")
 
 
 def create_image(
@@ -53,33 +58,60 @@ def create_image(
 
 def open_surface(device: Device, descriptor: SurfaceDescriptor, *, discard: bool) -> Surface:
     """Open the surface of a descriptor, which stays usable. Caller is in an active call."""
+    backend = device._backend
+    image, page, semaphore = _open_memory(
+        device, descriptor, lambda memory: backend.open_image(descriptor.spec, memory)
+    )
+    return adopt_image(device, image, page=page, semaphore=semaphore, discard=discard)
+
+
+def open_buffer(device: Device, descriptor: BufferDescriptor) -> Buffer:
+    """Open the buffer of a descriptor, which stays usable. Caller is in an active call."""
+    backend = device._backend
+    buffer, page, semaphore = _open_memory(
+        device, descriptor, lambda memory: backend.open_buffer(descriptor.spec, memory)
+    )
+    return _adopt(Buffer, device, buffer, page=page, semaphore=semaphore)
+
+
+def _open_memory(
+    device: Device, descriptor: MemoryDescriptor, open_: Callable[[MemoryHandle], _Opened]
+) -> tuple[_Opened, int, int]:
+    """Return what `open_` makes of the memory, and the fds of page and semaphore for the handle over it."""
     memory_fd, page, semaphore = descriptor._open_fds()
     memory = descriptor._memory(memory_fd)
     semaphore = usable_semaphore(device, semaphore, memory.device_uuid, memory.driver_uuid)
     with on_error(lambda: fd_ops.close_all((page, semaphore))):
-        image = device._backend.open_image(descriptor.spec, memory)
-    return adopt_image(device, image, page=page, semaphore=semaphore, discard=discard)
+        return open_(memory), page, semaphore
 
 
-def adopt_image(
-    device: Device,
-    image: Image,
-    *,
-    page: int | None = None,
-    semaphore: int = -1,
-    discard: bool,
-    alias_of: Surface | None = None,
-) -> Surface:
-    """Make a Surface of an image.
+def adopt_image(device: Device, image: Image, *, discard: bool, **options: Any) -> Surface:
+    """Make a Surface of an image; `options`: page, semaphore, alias_of.
 
     Takes ownership of the image (but not of an alias's) and the fds, also on an error.
     """
-    shared_image = SharedImage(image, None if alias_of is None else alias_of._shared_image)
+    return _adopt(Surface, device, image, discard=discard, **options)
+
+
+def create_buffer(device: Device, nbytes: int, usage: frozenset[str]) -> Buffer:
+    """Make a buffer. Caller is in an active call."""
+    return _adopt(Buffer, device, device._backend.create_buffer(BufferSpec(nbytes, usage)))
+
+
+def alias_of(device: Device, buffer: Buffer) -> Buffer:
+    """Make another handle of a buffer of the device."""
+    return _adopt(Buffer, device, buffer._open_image(), alias_of=buffer)
+
+
+def _adopt(
+    kind: type[_Kind], device: Device, thing: Any, *, alias_of: KeyedMemory[Any, Any] | None = None, **options: Any
+) -> _Kind:
+    shared_image = SharedImage(thing, None if alias_of is None else alias_of._shared_image)
     with on_error(shared_image.destroy):
-        surface = Surface(device, shared_image, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
+        made = kind(device, shared_image, alias_of=alias_of, **options)
     with device._lock:
-        device._surfaces.add(surface)
-    return surface
+        device._surfaces.add(made)
+    return made
 
 
 def usable_semaphore(device: Device, semaphore: int, device_uuid: bytes, driver_uuid: bytes) -> int:

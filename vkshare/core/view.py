@@ -1,99 +1,59 @@
-"""Views: a surface's pixels, for as long as an access lasts."""
+"""Views: the pixels of a surface, or the bytes of a buffer, for as long as an access lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from vkshare import _native
+from vkshare.backends.base import BufferSpec
 from vkshare.core import host, pixels
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from vkshare.core.buffer import Buffer
+    from vkshare.core.keyed_memory import KeyedMemory
     from vkshare.core.surface import Surface
 
 
-class View(_native.ArrayBuffer):
-    """A surface inside a block; made by ``surface.access()``. Commands take it as they take the surface.
-
-    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol
-    (``memoryview(view)``), ``__array__`` and DLPack. Each of them waits until submitted work on the
-    surface has run. After the block the view refuses every use. Arrays, tensors and memoryviews
-    taken from it keep the memory alive, but what they show may be changed by the next owner: copy
-    what is kept.
-
-    pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and
-    its rows are as the library has them (UnsupportedError names what would work). They draw inside
-    the block only: at its end they are flushed and closed, before the next owner acquires the
-    surface; an error there is raised, and the surface goes back by the key that it was acquired
-    with. Each call waits until submitted work on the surface has run, so call again after
-    submitting more. Row 0 is on top.
-    """
+class KeyedView(_native.ArrayBuffer):
+    """The base of View and BufferView: memory inside a block, for the CPU's libraries."""
 
     __slots__ = ("__weakref__", "_endings", "_surface", "_writable")
+    _kind: ClassVar[str] = "surface"
 
-    def __init__(self, surface: Surface, *, writable: bool) -> None:
-        self._surface: Surface | None = surface
+    def __init__(self, surface: KeyedMemory[Any, Any], *, writable: bool) -> None:
+        self._surface: KeyedMemory[Any, Any] | None = surface
         self._writable = writable
         self._endings: ExitStack | None = None  # of what pillow(), cairo() and skia() gave
 
-    @property
-    def surface(self) -> Surface:
-        """The surface."""
+    def _open(self) -> KeyedMemory[Any, Any]:
         if self._surface is None:
             raise InvalidCallError(
-                "this View is over: it is valid inside `with surface.access(acquire=..., release=...) as view:` only"
+                f"this {type(self).__name__} is over: it is valid inside `with {self._kind}.access(acquire=..., "
+                "release=...) as view:` only"
             )
         return self._surface
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """(height, width, channels)."""
-        return self.surface.shape
+    def shape(self) -> tuple[int, ...]:
+        """The shape of `array`."""
+        return self._open().shape
 
     @property
-    def strides(self) -> tuple[int, int, int] | None:
+    def strides(self) -> tuple[int, ...] | None:
         """Bytes, as NumPy has them; None for optimal tiling, which has none."""
-        surface = self.surface
-        if not surface.stride:
-            return None
-        pixel = surface.spec.format
-        return surface.stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
+        return self._open()._strides
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy type of one array element."""
-        return self.surface.spec.format.numpy_dtype
-
-    @property
-    def format(self) -> str:
-        """The format's name."""
-        return self.surface.format
-
-    @property
-    def image(self) -> int:
-        """The VkImage; 0 on the CPU backend."""
-        return self.surface.image
-
-    @property
-    def image_view(self) -> int:
-        """The VkImageView; 0 on the CPU backend."""
-        return self.surface.image_view
-
-    @property
-    def layout(self) -> str:
-        """The image's layout between two submissions.
-
-        ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"``
-        (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a swapchain's: an engine's own commands take it and
-        leave it so.
-        """
-        return "present_src" if getattr(self.surface._open_image(), "is_presentable", False) else "general"
+        return self._open()._dtype
 
     @property
     def writable(self) -> bool:
@@ -102,7 +62,9 @@ class View(_native.ArrayBuffer):
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
-        """(H, W, C) over the memory itself, read-only with writable=False. Waits for submitted work on the surface.
+        """An array over the memory itself, read-only with writable=False. Waits for submitted work on it.
+
+        (H, W, C) of a surface, (nbytes,) of a buffer.
 
         Raises
         ------
@@ -111,7 +73,7 @@ class View(_native.ArrayBuffer):
         InvalidCallError
             The view is over.
         """
-        surface = self.surface
+        surface = self._open()
         if not surface.is_host_visible:
             raise _unmapped("View.array", surface)
         surface._cpu_access()
@@ -147,10 +109,86 @@ class View(_native.ArrayBuffer):
         return host.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        surface = self.surface
+        surface = self._open()
         if not surface.is_host_visible:
             raise _unmapped("DLPack", surface)
         return host.DL_CPU
+
+    @property
+    def __cuda_array_interface__(self) -> NoReturn:
+        raise UnsupportedAttributeError(
+            "__cuda_array_interface__", f"this {self._open()._kind}'s memory is not open in CUDA"
+        )
+
+    def _at_end(self, call: Callable[[], object]) -> None:
+        """Calls `close` when the access ends, before the surface is released."""
+        if self._endings is None:
+            self._endings = ExitStack()
+        self._endings.callback(call)
+
+    def _end(self) -> None:
+        self._surface = None
+        if self._endings is not None:
+            self._endings.close()
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<vkshare.{name} over>" if self._surface is None else f"<vkshare.{name} of {self._surface!r}>"
+
+
+class View(KeyedView):
+    """A surface inside a block; made by ``surface.access()``. Commands take it as they take the surface.
+
+    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol
+    (``memoryview(view)``), ``__array__`` and DLPack. Each of them waits until submitted work on the
+    surface has run. After the block the view refuses every use. Arrays, tensors and memoryviews
+    taken from it keep the memory alive, but what they show may be changed by the next owner: copy
+    what is kept.
+
+    pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and
+    its rows are as the library has them (UnsupportedError names what would work). They draw inside
+    the block only: at its end they are flushed and closed, before the next owner acquires the
+    surface; an error there is raised, and the surface goes back by the key that it was acquired
+    with. Each call waits until submitted work on the surface has run, so call again after
+    submitting more. Row 0 is on top.
+    """
+
+    __slots__ = ()
+
+    @property
+    def surface(self) -> Surface:
+        """The surface."""
+        return self._open()  # type: ignore[return-value]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)."""
+        return self.surface.shape
+
+    @property
+    def format(self) -> str:
+        """The format's name."""
+        return self.surface.format
+
+    @property
+    def image(self) -> int:
+        """The VkImage; 0 on the CPU backend."""
+        return self.surface.image
+
+    @property
+    def image_view(self) -> int:
+        """The VkImageView; 0 on the CPU backend."""
+        return self.surface.image_view
+
+    @property
+    def layout(self) -> str:
+        """The image's layout between two submissions.
+
+        ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"``
+        (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a swapchain's: an engine's own commands take it and
+        leave it so.
+        """
+        return "present_src" if getattr(self.surface._open_image(), "is_presentable", False) else "general"
 
     def pillow(self) -> Image:
         """Returns a PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
@@ -198,29 +236,41 @@ class View(_native.ArrayBuffer):
         """
         return host.skia(self)
 
+
+class BufferView(KeyedView):
+    """A buffer inside a block; made by ``buffer.access()``. ``CommandList.copy()`` takes it as it takes the buffer.
+
+    `array` is the memory itself where the CPU sees it, no copy; so are the buffer protocol
+    (``memoryview(view)``), ``__array__`` and DLPack. Each of them waits until submitted work on
+    the buffer has run. After the block the view refuses every use. Arrays that were taken from it
+    keep the memory alive, but the next owner may change their contents: copy what is kept.
+    """
+
+    __slots__ = ()
+    _kind = "buffer"
+
     @property
-    def __cuda_array_interface__(self) -> NoReturn:
-        raise UnsupportedAttributeError("__cuda_array_interface__", "this surface's memory is not open in CUDA")
+    def surface(self) -> Buffer:
+        """The buffer: the handle that owns the memory."""
+        return self._open()  # type: ignore[return-value]
 
-    def _at_end(self, call: Callable[[], object]) -> None:
-        """Calls `close` when the access ends, before the surface is released."""
-        if self._endings is None:
-            self._endings = ExitStack()
-        self._endings.callback(call)
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+        return self.surface.nbytes
 
-    def _end(self) -> None:
-        self._surface = None
-        if self._endings is not None:
-            self._endings.close()
-
-    def __repr__(self) -> str:
-        return "<vkshare.View over>" if self._surface is None else f"<vkshare.View of {self._surface!r}>"
+    @property
+    def buffer(self) -> int:
+        """The VkBuffer; 0 on the CPU backend."""
+        return self.surface.buffer
 
 
-def _unmapped(what: str, surface: Surface) -> UnsupportedBufferError:
+def _unmapped(what: str, surface: KeyedMemory[Any, Any]) -> UnsupportedBufferError:
     surface._open_image()  # ClosedError
-    return UnsupportedBufferError(
-        what,
-        f"the memory of {surface!r} cannot be mapped",
-        'use surface.read() and write(), surface.to_linear(), or create_surface(..., tiling="linear")',
-    )
+    spec = surface._spec
+    if isinstance(spec, BufferSpec):
+        hint = "use buffer.read() and write(), or vkshare.interop.cuda"
+    else:
+        others = ', surface.to_linear(), or create_surface(..., tiling="linear")'
+        hint = "use surface.read() and write()" + ("" if spec.format.is_depth else others)
+    return UnsupportedBufferError(what, f"the memory of {surface!r} cannot be mapped", hint)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from vkshare import formats
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import BUFFER_USAGES, TILINGS, USAGES, BufferSpec, ImageSpec, MemoryHandle, Spec
 from vkshare.errors import ClosedError
 from vkshare.ipc import fd_broker, transport
 from vkshare.util import arguments, fd_ops
@@ -22,17 +22,18 @@ from vkshare.util.library_calls import check, ffi, lib
 
 HEADER_SIZE: int = ffi.sizeof("vks_descriptor_header")
 
-# By the numbers of vkshare_ipc.h:
-_TILINGS = (("linear", False), ("optimal", False), ("linear", True))  # tiling, in_device_memory
-_MEMORY_KINDS = ("opaque_fd", "memfd")
-USAGES = ("render", "sample", "copy", "storage")  # bit 0, 1, 2, 3
+_MEMORY_KINDS = ("opaque_fd", "memfd")  # by the numbers of vkshare_ipc.h
 
 
 def spec_of(body: Any) -> ImageSpec:
     """The image's fields of a vks_surface_body."""
-    words = frozenset(word for bit, word in enumerate(USAGES) if body.usage & 1 << bit)
-    tiling, in_device_memory = _TILINGS[body.tiling]
+    tiling, in_device_memory = TILINGS[body.tiling]
+    words = _words(body, USAGES)
     return ImageSpec(body.width, body.height, formats.from_code(body.format), tiling, words, in_device_memory)
+
+
+def _words(body: Any, usages: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word for bit, word in enumerate(usages) if body.usage & 1 << bit)
 
 
 class Descriptor(Scoped):
@@ -266,24 +267,14 @@ def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:
     return cls.from_bytes(data, fd_broker.fetch(shared, cls._form.most_fds))
 
 
-class SurfaceDescriptor(Descriptor):
-    """A surface on its way to another device or process: ``device.open_surface(descriptor)`` opens it there.
-
-    Carries the image's size, format, tiling and usage, its memory (one fd), its keyed-mutex page
-    (one fd) and, where the driver can export semaphores, its timeline (one fd).
-    """
-
-    _form = lib.vks_surface_form()
+class MemoryDescriptor(Descriptor):
+    """Base of SurfaceDescriptor and BufferDescriptor: memory (one fd), and the keyed mutex over it."""
 
     @classmethod
-    def _made(cls, spec: ImageSpec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
+    def _made(cls, spec: Spec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
         """By an exporter: takes over memory.fd, `page` and `semaphore` (-1: none)."""
         fields = {
-            "width": spec.width,
-            "height": spec.height,
-            "format": spec.format.code,
-            "tiling": _TILINGS.index((spec.tiling, spec.in_device_memory)),
-            "usage": sum(1 << bit for bit, word in enumerate(USAGES) if word in spec.usage),
+            **spec.body,
             "memory_kind": _MEMORY_KINDS.index(memory.kind),
             "dedicated": memory.dedicated,
             "memory_size": memory.size,
@@ -295,11 +286,6 @@ class SurfaceDescriptor(Descriptor):
         body = ffi.new("vks_surface_body *", fields)
         lib.vks_descriptor_name(name.encode(), body.name)
         return cls._packed(body, [memory.fd, page, semaphore])
-
-    @property
-    def spec(self) -> ImageSpec:
-        """Size, format, tiling and usage."""
-        return spec_of(self._part("vks_surface_body"))
 
     @property
     def name(self) -> str:
@@ -330,10 +316,44 @@ class SurfaceDescriptor(Descriptor):
         fds = self._duplicates()
         return (fds[0], fds[1], fds[2] if len(fds) == 3 else -1)
 
+
+class SurfaceDescriptor(MemoryDescriptor):
+    """A surface on its way to another device or process: ``device.open_surface(descriptor)`` opens it there.
+
+    Carries the image's size, format, tiling and usage, its memory (one fd), its keyed-mutex page
+    (one fd) and, where the driver can export semaphores, its timeline (one fd).
+    """
+
+    _form = lib.vks_surface_form()
+
+    @property
+    def spec(self) -> ImageSpec:
+        """Size, format, tiling and usage."""
+        return spec_of(self._part("vks_surface_body"))
+
     def __repr__(self) -> str:
         spec = self.spec
         state = " closed" if self._closed else ""
         return f"<vkshare.SurfaceDescriptor {spec.width}x{spec.height} {spec.format.name} {spec.tiling}{state}>"
+
+
+class BufferDescriptor(MemoryDescriptor):
+    """A buffer on its way to another device or process: ``device.open_buffer(descriptor)`` opens it there.
+
+    Carries its bytes and usage, its memory (one fd), its keyed-mutex page (one fd) and, where the
+    driver can export semaphores, its timeline (one fd).
+    """
+
+    _form = lib.vks_buffer_form()
+
+    @property
+    def spec(self) -> BufferSpec:
+        """Bytes and usage."""
+        body = self._part("vks_surface_body")
+        return BufferSpec(body.width | body.height << 32, _words(body, BUFFER_USAGES))
+
+    def __repr__(self) -> str:
+        return f"<vkshare.BufferDescriptor {self.spec.nbytes} bytes{' closed' if self._closed else ''}>"
 
 
 class FenceDescriptor(Descriptor):

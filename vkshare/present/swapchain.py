@@ -59,6 +59,10 @@ class Swapchain(ImageSurfaces):
         if present_fences is not None:
             arguments.flag("present_fences", present_fences)
         wanted = formats.get(format) if format is not None else None
+        if wanted is not None and wanted.is_depth:
+            raise UnsupportedError(
+                f"a swapchain of format {wanted}", "depth is not shown", "use it as the depth of draw_triangles()"
+            )
         self._target = resolve(target)
         if isinstance(self._target, Headless):
             _check_size(device, self._target.width, self._target.height)

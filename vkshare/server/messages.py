@@ -61,6 +61,7 @@ Rect = tuple[I32, I32, I32, I32]
 Point = tuple[I32, I32]
 Filter = Literal["linear", "nearest"]
 Alpha = Literal["premultiplied", "straight"]
+DepthTest = Literal["never", "less", "equal", "less_equal", "greater", "not_equal", "greater_equal", "always"]
 
 # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -145,6 +146,9 @@ class DrawTrianglesOp(Body, tag="draw_triangles"):
     columns: Annotated[int, Meta(ge=1, le=16)]  # floats in a row
     texture: Id | None
     filter: Filter
+    depth: Id | None
+    depth_test: DepthTest
+    depth_write: bool
 
 
 Drawn = ClearOp | FillRectOp | CopyOp | BlitOp | CompositeOp | DrawTrianglesOp

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from vkshare import formats
 from vkshare.server import messages as m
 from vkshare.server.handles import ServedSurface
 from vkshare.util import arguments
@@ -29,9 +30,11 @@ class Recorder:
         self._client = client
         self._ops: list[m.Drawn] = []
 
-    def clear(self, target: ServedSurface, colour: Sequence[float]) -> Self:
+    def clear(self, target: ServedSurface, colour: Sequence[float] | float) -> Self:
         """Sets every pixel."""
-        return self._append(m.ClearOp(self._id("target", target), arguments.colour("colour", colour)))
+        number = self._id("target", target)
+        read = arguments.depth if formats.get(target.format).is_depth else arguments.colour
+        return self._append(m.ClearOp(number, read("colour", colour)))
 
     def fill_rect(self, target: ServedSurface, rect: Sequence[int], colour: Sequence[float]) -> Self:
         """Sets the pixels of a rectangle."""
@@ -75,15 +78,26 @@ class Recorder:
         return self._append(m.CompositeOp(*pair, arguments.point("at", at), float(opacity), _alpha(alpha)))
 
     def draw_triangles(
-        self, target: ServedSurface, vertices: Any, texture: ServedSurface | None = None, filter: str = "linear"
+        self,
+        target: ServedSurface,
+        vertices: Any,
+        texture: ServedSurface | None = None,
+        filter: str = "linear",
+        depth: ServedSurface | None = None,
+        depth_test: str = "less",
+        depth_write: bool = True,
     ) -> Self:
         """Blends triangles over the target."""
         rows = np.ascontiguousarray(vertices, np.float32)
         if rows.ndim not in (2, 3):
             raise ValueError(f"vertices have shape {rows.shape}; allowed are (N, K) and (T, 3, K)")
         image = None if texture is None else self._id("texture", texture)
+        stored = None if depth is None else self._id("depth", depth)
         number = self._id("target", target)
-        return self._append(m.DrawTrianglesOp(number, rows.tobytes(), rows.shape[-1], image, _filter(filter)))
+        arguments.depth_state(depth_test, depth_write)
+        test: Any = depth_test
+        how = image, _filter(filter), stored, test, depth_write
+        return self._append(m.DrawTrianglesOp(number, rows.tobytes(), rows.shape[-1], *how))
 
     def __len__(self) -> int:
         return len(self._ops)

@@ -187,7 +187,9 @@ def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList,
                 commands.composite(surface(op.source), surface(op.target), op.at, op.opacity, op.alpha)
             case m.DrawTrianglesOp():
                 texture = None if op.texture is None else surface(op.texture)
-                commands.draw_triangles(surface(op.target), _rows(op), texture, op.filter)
+                depth = None if op.depth is None else surface(op.depth)
+                test = depth, op.depth_test, op.depth_write
+                commands.draw_triangles(surface(op.target), _rows(op), texture, op.filter, *test)
     return commands, used
 
 

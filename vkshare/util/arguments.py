@@ -129,6 +129,32 @@ def colour(name: str, value: Any) -> Colour:
     return items[0], items[1], items[2], items[3]
 
 
+def depth(name: str, value: Any) -> Colour:
+    """A number, or four of which the first counts: the depth that a surface is cleared to, as a colour's red."""
+    if isinstance(value, bool) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        return colour(name, value)
+    return number(name, value, 0, 1), 0.0, 0.0, 0.0
+
+
+DEPTH_TESTS = {  # by vks_depth_test of native/raster/raster.h
+    "never": 0,
+    "less": 1,
+    "equal": 2,
+    "less_equal": 3,
+    "greater": 4,
+    "not_equal": 5,
+    "greater_equal": 6,
+    "always": 7,
+}
+
+
+def depth_state(test: Any, write: Any) -> int:
+    """The number of a depth test, + 8 where depth is written, for the C core."""
+    if not isinstance(write, bool):
+        raise TypeError(f"depth_write must be True or False, not {write!r}")
+    return DEPTH_TESTS[choice("depth_test", test, tuple(DEPTH_TESTS))] + 8 * write
+
+
 def timeout(value: Any) -> float | None:
     """Seconds, or None for ever."""
     if value is None:

@@ -20,7 +20,7 @@
 #include "vulkan/vulkan_core.h"
 #include "entries.h"
 #include "faults.h"
-#include "loader.h"
+#include "layer/loader.h"
 
 #define LAYER_NAME "VK_LAYER_VKSHARE_faults"
 #define HANDLE(handle) ((uint64_t)(uintptr_t)(handle))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import faulty_order
 from support.fault_layer import FaultLayer, run_with_faults
+from support.readable_fds import await_readable
 from support.run_volumes import unhurried
 
 import vkshare as vks
@@ -285,6 +286,35 @@ def test_acquire_tries_twice_where_it_is_out_of_date_and_once_else(
     assert said in reported["error"]
     assert (reported["asked"], reported["made"]) == (asked, made)
     assert reported["extent"] == ((30, 30) if result == "SURFACE_LOST" else (16, 16))
+    assert (reported["violations"], reported["left"]) == ([], {})
+
+
+def _look_beside_a_frame(layer: FaultLayer, fences: bool) -> dict[str, Any]:
+    with vks.open(backend="vulkan") as device:
+        layer.reset()
+        with _create(device, fences) as swapchain:
+            fd = swapchain.frame_fd()
+            await_readable(fd)  # the thread of the fd has put an image back, which the acquire takes
+            layer.fail("vkAcquireNextImageKHR", result="OUT_OF_DATE")
+            asked, made = layer.calls()["vkAcquireNextImageKHR"], layer.calls()["vkCreateSwapchainKHR"]
+            frame = swapchain.acquire(5)
+            await_readable(fd)  # it has asked for the next image, and was given OUT_OF_DATE
+            reported: dict[str, Any] = {"asked": layer.calls()["vkAcquireNextImageKHR"] - asked}
+            device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
+            swapchain.present(frame)
+            reported["made"] = layer.calls()["vkCreateSwapchainKHR"] - made
+            with swapchain.frame(timeout=5) as frame:
+                device.submit(device.record().clear(frame.view, (0, 0, 1, 1)))
+            reported["then"] = layer.calls()["vkCreateSwapchainKHR"] - made
+    return reported | {"violations": layer.violations(), "left": faulty_order.left(layer)}
+
+
+@pytest.mark.rule("E9")
+@POLICIES
+def test_a_look_for_the_next_frame_that_is_out_of_date_leaves_the_frame_that_is_out_alone(fences: bool) -> None:
+    reported = run_with_faults(_look_beside_a_frame, fences)
+    assert reported["asked"] >= 1
+    assert (reported["made"], reported["then"]) == (0, 1)
     assert (reported["violations"], reported["left"]) == ([], {})
 
 

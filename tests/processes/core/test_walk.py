@@ -17,6 +17,7 @@ pytestmark = unhurried
 
 WALKED = (
     *(vks.Device, vks.Fence, vks.Surface, vks.CommandList, vks.Submission, vks.View, vks.KeyedMutex, vks.SurfaceQueue),
+    *(vks.Buffer, vks.BufferView, vks.BufferDescriptor),
     *(vks.Producer, vks.Consumer, vks.Sender, vks.Receiver, vks.Swapchain, vks.Frame, vks.SurfaceDescriptor),
     *(
         vks.FenceDescriptor,

@@ -18,7 +18,8 @@ FINDER = doctest.DocTestFinder(recurse=False)
 def examples() -> Iterator[doctest.DocTest]:
     """The examples of the public names and of their members."""
     for name, thing in PUBLIC:
-        members = vars(thing).items() if isinstance(thing, type) else ()
+        bases = [each for each in getattr(thing, "__mro__", ()) if each.__module__.startswith("vkshare.")]
+        members = [item for base in bases for item in vars(base).items()]
         for full, each in [(name, thing), *((f"{name}.{member}", value) for member, value in members)]:
             if ">>>" in (getattr(each, "__doc__", None) or ""):
                 yield from FINDER.find(each, full, globs={})

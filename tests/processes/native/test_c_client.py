@@ -23,6 +23,7 @@ from support.tree_paths import ROOT
 
 import vkshare as vks
 from vkshare import formats
+from vkshare.backends import base
 from vkshare.errors import AbandonedError
 from vkshare.ipc import descriptors
 from vkshare.util.library_calls import lib
@@ -308,12 +309,15 @@ def changed(data: bytes, offset: int, value: int) -> bytes:
 @pytest.mark.rule("I8", "K32")
 def test_the_header_tells_the_numbers_of_pythons_words() -> None:
     numbers = {
-        "VKS_LINEAR": descriptors._TILINGS.index(("linear", False)),
-        "VKS_OPTIMAL": descriptors._TILINGS.index(("optimal", False)),
-        "VKS_LINEAR_IN_DEVICE_MEMORY": descriptors._TILINGS.index(("linear", True)),
+        "VKS_LINEAR": base.TILINGS.index(("linear", False)),
+        "VKS_OPTIMAL": base.TILINGS.index(("optimal", False)),
+        "VKS_LINEAR_IN_DEVICE_MEMORY": base.TILINGS.index(("linear", True)),
         "VKS_OPAQUE_FD": descriptors._MEMORY_KINDS.index("opaque_fd"),
         "VKS_MEMFD": descriptors._MEMORY_KINDS.index("memfd"),
-        **{f"VKS_USAGE_{name.upper()}": 1 << bit for bit, name in enumerate(descriptors.USAGES)},
+        **{f"VKS_USAGE_{name.upper()}": 1 << bit for bit, name in enumerate(base.USAGES)},
+        **{f"VKS_BUFFER_{name.upper()}": 1 << bit for bit, name in enumerate(base.BUFFER_USAGES)},
+        "VKS_BUFFER": base._BUFFER_TILING,
+        "VKS_FORMAT_NONE": 0,
     }
     assert {name: getattr(lib, name) for name in numbers} == numbers
     header = Path(vks.get_include(), "vkshare_ipc.h").read_text()

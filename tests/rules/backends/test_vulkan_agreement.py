@@ -15,8 +15,8 @@ from vkshare.testing import assert_images_equal
 
 pytestmark = [pytest.mark.wheel, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
-FORMATS = tuple(formats.FORMATS)
-COLOURS = tuple(name for name, each in formats.FORMATS.items() if not each.is_integer)  # which blits and draws take
+FORMATS = tuple(name for name, each in formats.FORMATS.items() if not each.is_depth)  # test_depth.py has the others
+COLOURS = tuple(name for name in FORMATS if not formats.get(name).is_integer)  # which blits and draws take
 TILINGS = ("linear", "optimal")
 Draw = Callable[[vks.CommandList, dict[str, vks.Surface]], object]
 

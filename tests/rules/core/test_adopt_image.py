@@ -12,7 +12,7 @@ from support.fd_counts import open_fds
 from support.shared_handles import opened
 
 import vkshare as vks
-from vkshare.backends.base import LAYOUTS
+from vkshare.backends.base import layouts
 from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.testing import assert_images_equal
 
@@ -71,7 +71,9 @@ def layout_of(name: str) -> int:
 
 
 @pytest.mark.parametrize("exported", [False, True])
-@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each not in ("undefined", "preinitialized")])
+@pytest.mark.parametrize(
+    "layout", [each for each in layouts(is_depth=False) if each not in ("undefined", "preinitialized")]
+)
 def test_the_first_owner_finds_what_the_engine_wrote_in_any_layout(
     guest: vks.Device, images: Callable[..., Image], layout: str, exported: bool
 ) -> None:
@@ -105,6 +107,30 @@ def test_formats_and_tilings_keep_their_bytes(
     image.write(pixels)
     with adopt(guest, image) as surface, surface.access():
         assert_images_equal(surface.read(), pixels)
+
+
+@pytest.mark.rule("E6")
+@pytest.mark.parametrize("exported", [False, True])
+@pytest.mark.parametrize("format", ["d16unorm", "d32float"])
+@pytest.mark.parametrize("layout", ["depth_stencil_attachment_optimal", "transfer_dst_optimal"])
+def test_an_engines_depth_is_adopted_from_a_layout_of_depth(
+    guest: vks.Device, vks_open: Open, images: Callable[..., Image], layout: str, format: str, exported: bool
+) -> None:
+    image = images(33, 17, format, exported=exported)
+    pixels = pixels_of(image)
+    image.write(pixels, layout_of(layout))
+    with pytest.raises(ValueError, match="layout is 'color_attachment_optimal'; allowed are"):
+        adopt(guest, image, layout="color_attachment_optimal")
+    with adopt(guest, image, layout=layout, memory=image.memory if exported else None) as surface:
+        with surface.access():
+            assert_images_equal(surface.read(), pixels)
+            surface.write(pixels[::-1])
+        if exported:
+            with opened(surface, vks_open(name="peer")) as handle, handle.access():
+                assert_images_equal(handle.read(), pixels[::-1])
+        guest.wait_idle(10)
+    if not exported:  # else it belongs to others
+        assert_images_equal(image.read(), pixels[::-1])
 
 
 def test_the_engine_and_vkshare_take_turns(guest: vks.Device, images: Callable[..., Image]) -> None:

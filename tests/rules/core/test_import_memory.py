@@ -65,6 +65,26 @@ def told(surface: vks.Surface, **changes: Any) -> tuple[int, dict[str, Any]]:
     return memory.fd, {**found, **changes}
 
 
+@pytest.mark.rule("E6")
+@pytest.mark.parametrize("format", ["d16unorm", "d32float"])
+def test_foreign_depth_survives_and_is_exported_again(device: vks.Device, vks_open: Open, format: str) -> None:
+    theirs = vks_open(name="theirs").create_surface(33, 17, format)
+    pixels = np.random.default_rng(3).random(theirs.shape)
+    pixels = (pixels if format == "d32float" else pixels * 0xFFFF).astype(theirs._dtype)
+    with theirs.access(0, 0):
+        theirs.write(pixels)
+        theirs.device.wait_idle(10)
+    fd, options = told(theirs)
+    with device.import_memory(fd, **options) as surface:
+        with surface.access(0, 1):
+            assert_images_equal(surface.read(), pixels)
+        with opened(surface, theirs.device) as handle, handle.access(1, 2):
+            assert_images_equal(handle.read(), pixels)
+    wrong = "optimal" if theirs.tiling == "linear" else "linear"
+    with pytest.raises(UnsupportedError, match=r"tiling='optimal' on the CPU|in the driver's own order"):
+        device.import_memory(0, **{**options, "tiling": wrong, "stride": None})
+
+
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_the_contents_of_foreign_memory_survive_and_both_parties_write_to_the_same_memory(
     device: vks.Device, vks_open: Open, tiling: str
@@ -282,16 +302,18 @@ def is_sealed(fd: int) -> bool:
 
 @pytest.mark.usefixtures("fds")
 @pytest.mark.parametrize("offset", [0, 3])
-@pytest.mark.parametrize("tiling", ["optimal", "linear"])
+@pytest.mark.parametrize(
+    ("format", "tiling"), [("rgba8unorm", "optimal"), ("rgba8unorm", "linear"), ("d32float", "optimal")]
+)
 def test_an_engines_memory_is_imported_with_what_its_commands_wrote(
-    engine: Engine, vks_open: Open, tiling: str, offset: int
+    engine: Engine, vks_open: Open, format: str, tiling: str, offset: int
 ) -> None:
     from support.engine_images import EngineImage, image_spec, options, random_pixels
 
     device = vks_open(name="imports")
     if tiling not in device.capabilities.tilings:
         pytest.skip(f"no {tiling} images here")
-    image = EngineImage(engine.context, image_spec(33, 17, "rgba8unorm", tiling), offset=offset)
+    image = EngineImage(engine.context, image_spec(33, 17, format, tiling), offset=offset)
     pixels = random_pixels(image.spec)
     image.write(pixels, released=True)
     fd = image.export()

@@ -16,6 +16,7 @@ from support.peer_processes import Peer, PeerDied
 from support.run_volumes import rounds, seeded
 
 import vkshare as vks
+from vkshare import formats
 from vkshare.errors import InvalidCallError
 from vkshare.interop.gl import EGLContext
 
@@ -29,7 +30,8 @@ Peers = Callable[..., Peer]
 
 def _surfaces(device: vks.Device) -> Iterator[vks.Surface]:
     """One surface of each format, tiling and size; closed one after the other."""
-    pairs = [(name, tiling) for name in sorted(device.capabilities.formats) for tiling in gl_peer.tilings(device, name)]
+    names = [name for name in sorted(device.capabilities.formats) if not formats.get(name).is_depth]
+    pairs = [(name, tiling) for name in names for tiling in gl_peer.tilings(device, name)]
     for (name, tiling), size in itertools.product(pairs, SIZES):
         with device.create_surface(*size, name, tiling=tiling) as surface:
             yield surface

@@ -56,6 +56,13 @@ def test_memory_that_opengl_cannot_open_is_refused_with_the_reason(device: vks.D
                 vks.interop.gl.open(surface).close()
 
 
+@pytest.mark.rule("E6")
+@pytest.mark.usefixtures("context")
+def test_depth_is_not_shared_with_opengl(device: vks.Device) -> None:
+    with device.create_surface(8, 8, "d32float") as surface, pytest.raises(vks.UnsupportedError, match="depth is not"):
+        vks.interop.gl.open(surface)
+
+
 @pytest.mark.rule("I6", "I5")
 @pytest.mark.usefixtures("context")
 def test_another_devices_or_drivers_memory_is_refused_and_both_are_named(

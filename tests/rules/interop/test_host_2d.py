@@ -312,6 +312,8 @@ def test_a_library_that_cannot_finish_gives_the_surface_back_by_the_key_that_it_
 def test_formats_that_a_library_has_not_are_refused_with_what_to_do(device: vks.Device, library: Library) -> None:
     names = {"pillow": host.PILLOW_MODES, "cairo": host.CAIRO_FORMATS, "skia": host.SKIA_TYPES}[library.method]
     for format in set(formats.FORMATS) - set(names):
+        if formats.get(format).is_depth and device.backend == "vulkan":
+            continue  # there are no linear ones
         with linear(device, format) as surface, surface.access() as view:
             reported = (
                 rf"view\.{library.method}\(\) of {format}.*create the surface as .*{next(iter(names))}.*view\.array"

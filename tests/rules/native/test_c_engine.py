@@ -11,10 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 from support.access_patterns import threads
-from support.c_library import LINEAR, LINEAR_IN_DEVICE_MEMORY, OPTIMAL, Library, image_info, view
+from support.c_library import (
+    COPY,
+    LINEAR,
+    LINEAR_IN_DEVICE_MEMORY,
+    OPTIMAL,
+    RENDER,
+    Library,
+    buffer_view,
+    image_info,
+    view,
+)
 from support.fd_counts import no_fd_left, open_fds
 
 import vkshare as vks
+from vkshare import formats
 
 pytestmark = pytest.mark.driver_dependent
 
@@ -122,6 +133,104 @@ def test_a_surface_that_python_makes_is_opened_in_c(
     library.surface_unref(opened)
 
 
+@pytest.mark.rule("C4", "E6")
+@pytest.mark.parametrize("name", ["d16unorm", "d32float"])
+def test_surfaces_of_depth_cross_between_c_and_python(
+    device: vks.Device,
+    library: Library,
+    here: Any,
+    create: Create,
+    pair: tuple[socket.socket, socket.socket],
+    name: str,
+) -> None:
+    pixel, tiling = formats.get(name), LINEAR if device.backend == "cpu" else OPTIMAL
+    made = create(9, 5, tiling=tiling, format=pixel.code, usage=RENDER | COPY)
+    with to_python(library, made, pair) as descriptor, device.open_surface(descriptor) as surface:
+        colours = device.create_surface(9, 5, usage=("render", "copy"))
+        with surface.access(0, 1), colours.access():
+            assert (surface.format, surface.read().any()) == (name, False)
+            full = [(x, y, 0.5, 1, 1, 1, 1, 1) for x, y in ((-1, -1), (3, -1), (-1, 3))]
+            device.submit(device.record().draw_triangles(colours, full, depth=surface, depth_test="greater"))
+            assert colours.read().all()
+        assert library.surface_acquire(made, 1, library.deadline()) == "OK", library.error
+        if device.backend == "vulkan":
+            image = library.make("surface_get_vulkan", "vks_vulkan_image", made)
+            attachment, copies = 0x20, 0x3
+            assert (image.format, image.usage) == (pixel.vk_format, attachment | copies)
+        assert library.surface_release(made, 2) == "OK"
+        with surface.access(2, 0):
+            assert (surface.read() == (32768 if name == "d16unorm" else 0.5)).all()
+    if device.backend == "vulkan":
+        info = image_info(library, tiling=LINEAR, format=pixel.code)
+        assert library.surface_create_image(here, info, library.ffi.new("vks_surface **")) == "UNSUPPORTED"
+        assert "depth is in the driver's own order" in library.error
+
+
+@pytest.mark.rule("C4", "E6")
+def test_a_surface_of_depth_that_python_makes_is_opened_in_c(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    surface = device.create_surface(20, 9, "d16unorm")
+    with surface.access(0, 1):
+        device.submit(device.record().clear(surface, 0.25))
+    with surface.export() as descriptor:
+        descriptor.send(pair[0])
+    got = library.ffi.new("vks_surface_descriptor *")
+    assert library.surface_descriptor_recv(pair[1].fileno(), library.deadline(), got) == "OK"
+    opened = library.make("surface_open_image", "vks_surface *", here, got)
+    library.surface_descriptor_close(got)
+    assert library.surface_acquire(opened, 1, library.deadline()) == "OK"
+    assert library.surface_release(opened, 2) == "OK"
+    with surface.access(2, 0):
+        assert (surface.read() == 16384).all()
+    library.surface_close(opened)
+    library.surface_unref(opened)
+
+
+@pytest.mark.rule("C4", "E5")
+@pytest.mark.parametrize("nbytes", [1, 4096, 100_001])
+def test_buffers_go_from_c_to_python_and_back(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket], nbytes: int
+) -> None:
+    info = library.ffi.new("vks_buffer_info *", {"nbytes": nbytes})
+    made = library.make("buffer_create", "vks_surface *", here, info)
+    descriptor = library.make("surface_export_descriptor", "vks_surface_descriptor", made)
+    assert library.surface_descriptor_send(pair[0].fileno(), library.deadline(), descriptor) == "OK", library.error
+    library.surface_descriptor_close(descriptor)
+    with vks.BufferDescriptor.recv(pair[1], 10) as received, device.open_buffer(received) as buffer:
+        assert buffer.nbytes == nbytes
+        assert buffer.usage == {"copy", "storage"}
+        with buffer.access(0, 1):
+            assert not buffer.read().any()
+            buffer.write(np.full(nbytes, 3, np.uint8))
+        with buffer.export() as again:
+            again.send(pair[0])
+        assert library.buffer_descriptor_recv(pair[1].fileno(), library.deadline(), descriptor) == "OK", library.error
+        opened = library.make("buffer_open", "vks_surface *", here, descriptor)
+        library.surface_descriptor_close(descriptor)
+        for handle, key in ((made, 1), (opened, 2)):
+            assert library.surface_acquire(handle, key, library.deadline()) == "OK", library.error
+            if device.adapter.kind != "gpu":
+                seen = buffer_view(library, handle, nbytes)
+                assert (seen == 3).all()
+                seen[0] = 3
+            assert library.surface_release(handle, key + 1) == "OK"
+        found = library.ffi.new("vks_vulkan_buffer *")
+        status = library.buffer_get_vulkan(opened, found)
+        assert status == ("UNSUPPORTED" if device.backend == "cpu" else "OK")
+        if status == "OK":
+            assert found.buffer
+            assert found.nbytes == nbytes
+            assert found.usage == 0x23  # TRANSFER_SRC, TRANSFER_DST, STORAGE_BUFFER
+            assert library.surface_get_vulkan(opened, library.ffi.new("vks_vulkan_image *")) == "UNSUPPORTED"
+        with buffer.access(3, 0):
+            assert (buffer.read() == 3).all()
+        library.surface_close(opened)
+        library.surface_unref(opened)
+    library.surface_close(made)
+    library.surface_unref(made)
+
+
 @pytest.mark.rule("C4")
 def test_a_vulkan_device_of_c_opens_a_surface_of_the_cpu_backend_or_says_why_not(
     device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
@@ -157,6 +266,93 @@ def test_a_vulkan_device_of_c_opens_a_surface_of_the_cpu_backend_or_says_why_not
         library.surface_unref(out[0])
         assert open_fds() == before
         library.surface_descriptor_close(got)
+
+
+@pytest.mark.rule("C4", "E5")
+def test_a_vulkan_device_of_c_opens_a_buffer_of_the_cpu_backend_or_says_why_not(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    if device.backend != "vulkan":
+        pytest.skip("needs a Vulkan device")
+    with vks.open(backend="cpu") as cpu, cpu.create_buffer(5001) as buffer:
+        with buffer.access(0, 1):
+            buffer.write(np.full(5001, 90, np.uint8))
+        with buffer.export() as descriptor:
+            descriptor.send(pair[0])
+        got = library.ffi.new("vks_surface_descriptor *")
+        assert library.buffer_descriptor_recv(pair[1].fileno(), library.deadline(), got) == "OK"
+        before = open_fds()
+        out = library.ffi.new("vks_surface **")
+        status = library.buffer_open(here, got, out)
+        if "host_pointer" not in device.capabilities.surface_memory:
+            assert (status, open_fds()) == ("UNSUPPORTED", before)
+            library.surface_descriptor_close(got)
+            return
+        assert status == "OK", library.error
+        assert library.surface_acquire(out[0], 1, library.deadline()) == "OK"
+        assert library.make("buffer_get_vulkan", "vks_vulkan_buffer", out[0]).nbytes == 5001
+        seen = buffer_view(library, out[0], 5001)
+        assert (seen == 90).all()
+        seen[:] = 91
+        assert library.surface_release(out[0], 2) == "OK"
+        with buffer.access(2, 0):
+            assert (buffer.read() == 91).all()
+        library.surface_close(out[0])
+        library.surface_unref(out[0])
+        assert open_fds() == before
+        library.surface_descriptor_close(got)
+
+
+@pytest.mark.rule("C4", "E5")
+def test_an_engines_command_buffer_takes_a_turn_on_a_buffer_between_two_turns_of_python(
+    device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    if device.backend != "vulkan":
+        pytest.skip("needs a Vulkan device")
+    from vkshare.backends.vulkan.api import VK, device_functions, ffi, handle, instance_functions, new
+
+    handles = library.make("device_get_vulkan", "vks_vulkan_device", here)
+    own = handle("VkDevice", int(library.ffi.cast("uintptr_t", handles.device)))
+    instance = handle("VkInstance", int(library.ffi.cast("uintptr_t", handles.instance)))
+    vk = device_functions(instance_functions(instance, int(library.ffi.cast("uintptr_t", handles.get))), own)
+    queue = handle("VkQueue", int(library.ffi.cast("uintptr_t", handles.queue)))
+    pool = vk.make(
+        "vkCreateCommandPool", own, new("VkCommandPoolCreateInfo", queueFamilyIndex=handles.queue_family), None
+    )
+    commands = ffi.new("VkCommandBuffer *")
+    vk.vkAllocateCommandBuffers(
+        own, new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1), commands
+    )
+    with device.create_buffer(4096, usage=("copy", "storage")) as buffer, buffer.export() as descriptor:
+        descriptor.send(pair[0])
+        got = library.ffi.new("vks_surface_descriptor *")
+        assert library.buffer_descriptor_recv(pair[1].fileno(), library.deadline(), got) == "OK"
+        theirs = library.make("buffer_open", "vks_surface *", here, got)
+        library.surface_descriptor_close(got)
+        with buffer.access(0, 1):
+            buffer.write(np.full(4096, 1, np.uint8))
+        assert library.surface_acquire(theirs, 1, library.deadline()) == "OK"
+        assert library.surface_cpu_access(theirs, library.deadline()) == "OK"  # Python's work has run
+        found = library.make("buffer_get_vulkan", "vks_vulkan_buffer", theirs)
+        raw = library.ffi.cast("void *", int(ffi.cast("uintptr_t", commands[0])))
+        turn = 0, VK.PIPELINE_STAGE_2_ALL_TRANSFER_BIT, VK.ACCESS_2_TRANSFER_WRITE_BIT
+        vk.vkBeginCommandBuffer(commands[0], new("VkCommandBufferBeginInfo"))
+        assert library.surface_cmd_acquire(theirs, raw, *turn) == "OK", library.error
+        vk.vkCmdFillBuffer(commands[0], handle("VkBuffer", found.buffer), 1024, 2048, 0x07070707)
+        assert library.surface_cmd_release(theirs, raw, *turn) == "OK", library.error
+        vk.vkEndCommandBuffer(commands[0])
+        submit = new("VkSubmitInfo2", pCommandBufferInfos=[new("VkCommandBufferSubmitInfo", commandBuffer=commands[0])])
+        vk.vkQueueSubmit2(queue, 1, submit, ffi.NULL)
+        vk.vkQueueWaitIdle(queue)
+        assert library.surface_release(theirs, 2) == "OK"
+        with buffer.access(2, 0):
+            seen = buffer.read()
+            assert (seen[1024:3072] == 7).all()
+            assert (seen[:1024] == 1).all()
+            assert (seen[3072:] == 1).all()
+        library.surface_close(theirs)
+        library.surface_unref(theirs)
+    vk.vkDestroyCommandPool(own, pool, None)
 
 
 @pytest.mark.rule("C4")

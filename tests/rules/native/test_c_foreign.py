@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.c_library import LINEAR, OPTIMAL, Library, image_info, view
+from support.c_library import D32_FLOAT, LINEAR, OPTIMAL, Library, image_info, view
 from support.fd_counts import open_fds
 
 import vkshare as vks
@@ -157,6 +157,38 @@ def test_c_adopts_an_engines_image_and_notifies_the_engine_once(
         library.surface_unref(surface)
         assert len(calls) == turn + 1
     assert exported or calls
+    image.destroy()
+
+
+@pytest.mark.rule("C4", "E2", "E6")
+def test_c_adopts_depth_from_a_layout_of_depth(
+    device: vks.Device, library: Library, here: Any, engine: Any, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    from support.engine_images import EngineImage, image_spec, random_pixels
+
+    from vkshare.backends.vulkan.api import VK, address
+
+    image = EngineImage(engine, image_spec(33, 17, "d32float"))
+    image.write(pixels := random_pixels(image.spec), VK.IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL)
+    info = library.ffi.new("vks_adopt_image_info *", {"layout": VK.IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL})
+    info.image = image_info(library, width=33, height=17, tiling=OPTIMAL, usage=7, format=D32_FLOAT)[0]
+    info.handle = library.ffi.cast("void *", image.number)
+    info.memory = library.ffi.cast("void *", address(image.memory))
+    made = library.ffi.new("vks_surface **")
+    assert library.surface_adopt_image(here, info, made) == "BAD_VALUE"
+    assert "layout is 2" in library.error
+    info.layout = VK.IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL
+    surface = library.make("surface_adopt_image", "vks_surface *", here, info)
+    out = library.make("surface_export_descriptor", "vks_surface_descriptor", surface)
+    assert library.surface_descriptor_send(pair[0].fileno(), library.deadline(), out) == "OK"
+    library.surface_descriptor_close(out)
+    with vks.SurfaceDescriptor.recv(pair[1], 10) as descriptor:
+        opened = device.open_surface(descriptor)
+    with opened.access():
+        assert_images_equal(opened.read(), pixels)
+    opened.close()
+    library.surface_close(surface)
+    library.surface_unref(surface)
     image.destroy()
 
 

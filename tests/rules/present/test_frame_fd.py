@@ -91,6 +91,22 @@ def test_a_resize_is_followed(vks_device: vks.Device) -> None:
         assert frames
 
 
+def test_a_frame_that_is_out_can_be_presented_after_a_resize(vks_device: vks.Device) -> None:
+    with create(vks_device) as swapchain:
+        fd = swapchain.frame_fd()
+        for number in range(10):
+            await_readable(fd)
+            frame = swapchain.acquire(timeout=0)
+            size = 40 + number, 30
+            swapchain.resize(*size)
+            is_readable(fd, 0.02)  # the thread looks meanwhile
+            vks_device.submit(vks_device.record().clear(frame.view, (0, 0, 0, 1)))
+            swapchain.present(frame)
+            await_readable(fd)
+            show(swapchain, clearing(1))
+            assert swapchain.extent == size
+
+
 def test_a_close_makes_it_readable_and_the_fd_ends_with_the_object(vks_device: vks.Device) -> None:
     swapchain = create(vks_device)
     fd = swapchain.frame_fd()

@@ -91,6 +91,40 @@ def test_a_clear_of_integers_loses_no_bit_on_its_way_to_the_server(place: Place)
     assert (surface.surface.read() == 2**32 - 3).all()
 
 
+@pytest.mark.rule("E6")
+def test_a_server_draws_with_a_depth_test(place: Place) -> None:
+    client = place.client(place.server(), device=place.device())
+    picture, depth = client.create_surface(4, 4), client.create_surface(4, 4, "d32float")
+    triangles = [
+        [(-1, -1, z, 1, *rgba), (3, -1, z, 1, *rgba), (-1, 3, z, 1, *rgba)]
+        for z, rgba in ((0.25, (1, 0, 0, 1)), (0.5, (0, 1, 0, 1)), (0.75, (0, 0, 1, 1)))
+    ]
+    commands = client.record().clear(picture, (0, 0, 0, 1)).clear(depth, 1)
+    commands.draw_triangles(picture, triangles[1], depth=depth)
+    commands.draw_triangles(picture, triangles[2], depth=depth)
+    client.submit(commands, acquire={picture: 0, depth: 0}, release={picture: 1, depth: 1})
+    assert picture.surface is not None
+    assert depth.surface is not None
+    picture.surface.acquire(1, 20)
+    depth.surface.acquire(1, 20)
+    assert (picture.surface.read() == (0, 255, 0, 255)).all()
+    assert (depth.surface.read() == 0.5).all()
+    picture.surface.release(2)
+    depth.surface.release(2)
+    commands = client.record().draw_triangles(
+        picture, triangles[0], depth=depth, depth_test="less_equal", depth_write=False
+    )
+    client.submit(commands, acquire={picture: 2, depth: 2}, release={picture: 3, depth: 3})
+    picture.surface.acquire(3, 20)
+    depth.surface.acquire(3, 20)
+    assert (picture.surface.read() == (255, 0, 0, 255)).all()
+    assert (depth.surface.read() == 0.5).all()
+    with pytest.raises(ValueError, match="depth_test is 'near'; allowed are"):
+        client.record().draw_triangles(picture, triangles[0], depth=depth, depth_test="near")
+    with pytest.raises(ValueError, match="colour is 2"):
+        client.record().clear(depth, 2)
+
+
 def test_without_a_device_the_client_has_descriptors(place: Place) -> None:
     client = place.client(place.server())
     surface, fence = client.create_surface(8, 4, "r8unorm"), client.create_fence(3)

@@ -92,9 +92,11 @@ def test_a_resting_observer_gets_no_tick_not_even_an_earlier_one(window: VsyncDi
         assert observer.take() is None
         with pytest.raises(TimeoutError, match=r"no tick within 0\.01 s"):
             observer.wait(0.01)
+        rested = other.wait(SOON)
         observer.attend()
         observer.attend()
-        assert observer.wait(SOON).missed == 0
+        tick = observer.wait(SOON)
+        assert tick.missed < tick.id - rested.id, "it missed those alone that came after attend()"
 
 
 @pytest.mark.rule("V5")
@@ -125,7 +127,8 @@ def test_the_first_observer_gets_the_last_tick_as_missed_at_once_and_a_real_one_
     assert (tick.vsync_time, tick.missed) == (last.vsync_time, 0)
     real = observer.wait(SOON)
     assert not real.flags & TickFlags.MISSED
-    assert 0 < real.vsync_time - tick.vsync_time <= 500_000_000
+    too_late = display.statistics().skipped  # a display whose thread had no processor leaves out what is too late
+    assert 0 < real.vsync_time - tick.vsync_time <= (2 + too_late) * 250_000_000
 
 
 @pytest.mark.rule("V10", "V12")

@@ -153,7 +153,7 @@ def test_rows_are_padded_to_64_bytes_and_memory_to_whole_pages(name: str, width:
 
 @pytest.mark.rule("X22")
 def test_a_trial_without_room_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(spec: ImageSpec) -> memory.CpuImage:
+    def refuse(spec: ImageSpec) -> memory.CpuMemory[ImageSpec]:
         raise OSError(errno.EMFILE, "no fd is left")
 
     probe.adapter.cache_clear()

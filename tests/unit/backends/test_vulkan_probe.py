@@ -39,6 +39,23 @@ def test_an_export_that_gives_other_memory_proves_nothing(physical, monkeypatch)
     assert "something else" in can.reasons["optimal"]
 
 
+@pytest.mark.rule("X22", "E6")
+def test_depth_that_another_device_does_not_see_is_no_format(physical, monkeypatch) -> None:
+    from vkshare.backends.vulkan import images, probe
+
+    truthful = images.VulkanImage.export
+
+    def lying(self):
+        return truthful(images.create_image(self.context, self.spec) if self.spec.format.name == "d32float" else self)
+
+    monkeypatch.setattr(images.VulkanImage, "export", lying)
+    can = probe.probe(physical)
+    assert "d16unorm" in can.formats
+    assert "d32float" not in can.formats
+    assert "something else" in can.reasons["format d32float"]
+    assert "optimal" in can.tilings
+
+
 @pytest.mark.rule("X22")
 def test_an_advertised_import_that_fails_is_no_capability(physical, monkeypatch) -> None:
     from vkshare.backends.vulkan import probe

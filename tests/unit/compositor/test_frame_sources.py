@@ -223,6 +223,23 @@ def test_pictures_of_integers_are_refused_because_nothing_can_show_them(device: 
         frame_sources.open_source(device, picture, Keys(1, 0))
 
 
+@pytest.mark.rule("E6")
+def test_depth_is_refused_because_a_window_shows_colours(device: vks.Device, client: vks.Device) -> None:
+    sender, descriptor = vks.pipe(client, 8, 4, "d16unorm", count=2)
+    with (
+        sender,
+        descriptor,
+        pytest.raises(UnsupportedError, match=r"a window of format d16unorm .*depth is not blended"),
+    ):
+        frame_sources.open_source(device, descriptor, Keys(1, 0))
+    with (
+        client.create_surface(8, 4, "d32float") as surface,
+        surface.export() as picture,
+        pytest.raises(UnsupportedError, match=r"a window of format d32float .*depth is not blended"),
+    ):
+        frame_sources.open_source(device, picture, Keys(1, 0))
+
+
 def test_surfaces_without_the_usage_that_it_takes_are_refused_and_nothing_stays_open(
     device: vks.Device, client: vks.Device
 ) -> None:

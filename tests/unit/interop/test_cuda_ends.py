@@ -12,11 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 from support.c_client import compiled
 from support.fake_driver import CAPTURING, FAILED, HERE, FakeDriver
 
-from vkshare import formats
+from vkshare import _native, formats
+from vkshare.backends.base import BufferSpec, MemoryHandle
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError, UnsupportedError
 from vkshare.interop.cuda import CUDASurface, driver, memory, sharing, streams
 from vkshare.interop.cuda.driver import GPU, CUDAError
@@ -80,6 +82,46 @@ def test_a_semaphore_that_no_timeline_came_of_is_destroyed_and_its_fd_left_to_cu
         memory.import_timeline(HERE, fd)
     assert is_open(fd)
     assert cuda.freed() == ["cuDestroyExternalSemaphore"]
+
+
+@pytest.mark.rule("E5", "I3")
+def test_a_buffer_is_mapped_with_exactly_its_bytes_and_is_an_array_of_one_dimension(
+    cuda: FakeDriver, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped = SimpleNamespace()
+    monkeypatch.setattr(FakeDriver, "CUDA_EXTERNAL_MEMORY_BUFFER_DESC", lambda _: mapped, raising=False)
+    given = MemoryHandle("opaque_fd", fd, 8192, 0, 0, False, bytes(16), bytes(16))
+    made = ImportedMemory(HERE, BufferSpec(5001, frozenset({"copy"})), given, MagicMock())
+    assert (mapped.offset, mapped.size) == (0, 5001)
+    assert "cuExternalMemoryGetMappedMipmappedArray" not in cuda.calls
+    view = CUDAView(made, 1, True)
+    assert (view.shape, view.strides, view.dtype, view.pointer) == ((5001,), (1,), np.dtype(np.uint8), 0x10)
+    assert view.__cuda_array_interface__["shape"] == (5001,)
+    assert "dltensor" in repr(view.__dlpack__(stream=-1))
+    with pytest.raises(UnsupportedError, match="of a buffer"):
+        view.format  # noqa: B018
+    del view, made
+    assert cuda.freed() == ["cuMemFree", "cuDestroyExternalMemory"]
+
+
+@pytest.mark.rule("E5")
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4)])
+def test_a_capsule_of_fewer_dimensions_is_the_array_that_numpy_has(shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    lengths: Any = (*shape, 1, 1)[:3]
+    steps: Any = (*array.strides, 0, 0)[:3]
+
+    class Exporter:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **_: Any) -> object:
+            return _native.dlpack(array, array.ctypes.data, 1, 0, len(shape), 1, 8, lengths, steps, None)
+
+    seen = np.from_dlpack(Exporter())  # type: ignore[arg-type]
+    assert seen.shape == shape
+    assert (seen == array).all()
+    assert np.shares_memory(seen, array)
 
 
 # ---- freeing -----------------------------------------------------------------------------------------------------

@@ -203,7 +203,8 @@ def test_an_optimal_format_that_cuda_has_no_arrays_of_is_refused(vulkan: vks.Dev
 @pytest.mark.rule("I3", "I10")
 def test_what_a_tiling_has_not_says_what_it_has_and_hasattr_works() -> None:
     spec: Any = SimpleNamespace(width=8, height=4, format=formats.get("rgba8unorm"))
-    optimal: Any = SimpleNamespace(spec=spec, pointer=0, array=0x5000, stride=0, gpu="a GPU")
+    array: dict[str, Any] = {"spec": spec, "shape": (4, 8, 4), "dtype": np.dtype(np.uint8)}
+    optimal: Any = SimpleNamespace(**array, pointer=0, array=0x5000, strides=None, gpu="a GPU")
     view = CUDAView(optimal, 1, True)
     assert not hasattr(view, "__cuda_array_interface__")
     assert (view.array, view.strides, view.shape) == (0x5000, None, (4, 8, 4))
@@ -212,7 +213,7 @@ def test_what_a_tiling_has_not_says_what_it_has_and_hasattr_works() -> None:
             use()
     with pytest.raises(UnsupportedError, match=r"view\.pointer of an optimal surface"):
         view.pointer  # noqa: B018
-    rows: Any = SimpleNamespace(spec=spec, pointer=0x5000, array=0, stride=256, gpu=SimpleNamespace(index=0))
+    rows: Any = SimpleNamespace(**array, pointer=0x5000, array=0, strides=(256, 4, 1), gpu=SimpleNamespace(index=0))
     view = CUDAView(rows, 1, False)
     assert view.__cuda_array_interface__ == {
         "version": 3,
@@ -340,5 +341,5 @@ def test_a_tensor_of_another_type_than_the_format_is_refused(vulkan: vks.Device,
 
 @pytest.mark.rule("I3")
 def test_what_is_no_surface_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"must be a vkshare\.Surface, not str"):
+    with pytest.raises(TypeError, match=r"must be a vkshare\.Surface or vkshare\.Buffer, not str"):
         vks.interop.cuda.open("surface")  # type: ignore[arg-type]

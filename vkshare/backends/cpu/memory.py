@@ -1,4 +1,4 @@
-"""Images in shared memory: a sealed memfd each, mapped whole."""
+"""Images and buffers in shared memory: a sealed memfd each, mapped whole."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ import mmap
 import os
 import uuid
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ARRAY_NOT_EXPORTED, ImageSpec, MemoryHandle
+from vkshare.backends.base import ARRAY_NOT_EXPORTED, BufferSpec, ImageSpec, MemoryHandle, Spec
 from vkshare.backends.drawing import Drawable
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.util import fd_ops, shared_memory
 from vkshare.util.closing import on_error
 from vkshare.util.library_calls import ffi
 
+SpecOf = TypeVar("SpecOf", ImageSpec, BufferSpec)
 
-class CpuImage:
-    """An image whose rows lie in a shared mapping, padded."""
 
-    image = 0
-    image_view = 0
+class CpuMemory(Generic[SpecOf]):
+    """An image whose rows lie in a shared mapping, padded; or the bytes of a buffer there."""
+
+    image = image_view = buffer = 0  # handles of Vulkan
     ownership_commands: tuple[int, ...] = (0, 0)
     initial_commands = 0
 
-    def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap | memoryview, offset: int = 0) -> None:
+    def __init__(self, spec: SpecOf, fd: int, stride: int, mapping: mmap.mmap | memoryview, offset: int = 0) -> None:
         """Takes over `fd`; -1: the memory is no file's. Row 0 begins `offset` bytes into the mapping."""
-        self.spec = spec
+        self.spec: SpecOf = spec
         self.stride = stride
         self.not_exported = ("", "")  # why export() is refused, and what to do; "": it is not
         self._size = len(mapping)
         self._fd = fd
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last
         # of them.
-        self._pixels: memoryview | None = memoryview(mapping)[offset:]
+        self._pixels: memoryview | None = memoryview(mapping)[offset : _used(spec, mapping)]
         self.drawable = Drawable(**spec.drawable)
 
     def pixels(self) -> memoryview | None:
@@ -54,8 +56,12 @@ class CpuImage:
                 os.close(self._fd)
 
 
-def create(spec: ImageSpec, *, is_tight: bool = False) -> CpuImage:
-    """A new image, all zeros; `is_tight`: rows without padding.
+def _used(spec: Spec, mapping: mmap.mmap | memoryview) -> int:
+    return spec.nbytes if isinstance(spec, BufferSpec) else len(mapping)
+
+
+def create(spec: SpecOf, *, is_tight: bool = False) -> CpuMemory[SpecOf]:
+    """A new image or buffer, all zeros; `is_tight`: rows without padding.
 
     Raises
     ------
@@ -69,23 +75,26 @@ def create(spec: ImageSpec, *, is_tight: bool = False) -> CpuImage:
     with on_error(lambda: os.close(fd)):
         mapping = host_memory.map_pages(fd, size)
         shared_memory.memory_reserve(mapping, fd)
-    return CpuImage(spec, fd, stride, mapping)
+    return CpuMemory(spec, fd, stride, mapping)
 
 
-def open_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
-    """An image over another party's memory, which takes none of its pages: it may have holes. Takes over the fd."""
+def open_memory(spec: SpecOf, memory: MemoryHandle) -> CpuMemory[SpecOf]:
+    """An image or a buffer over another party's memory, of which it takes no page: there may be holes.
+
+    Takes over the fd.
+    """
     with on_error(lambda: os.close(memory.fd)):
         if memory.kind != "memfd":
             raise UnsupportedError(
-                f"opening a surface of kind {memory.kind!r} on the CPU backend",
+                f"opening memory of kind {memory.kind!r} on the CPU backend",
                 "its memory belongs to a Vulkan driver",
-                "open it on a device of the same adapter, or create the surface on the CPU backend",
+                "open it on a device of the same adapter, or create it on the CPU backend",
             )
         mapping = host_memory.open_pages(spec, memory)
-    return CpuImage(spec, memory.fd, memory.stride, mapping)
+    return CpuMemory(spec, memory.fd, memory.stride, mapping)
 
 
-def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
+def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuMemory[ImageSpec]:
     """An image at ``memory.offset`` of another party's memfd, whose fd stays the caller's. A stride of 0 is ours.
 
     Raises
@@ -112,7 +121,7 @@ def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
         )
     shared_memory.memfd_check(memory.fd, "imported memory", writable=True, size=memory.size)
     mapping = host_memory.map_pages(memory.fd, memory.size)
-    image = CpuImage(spec, fd_ops.duplicate(memory.fd), stride, mapping, memory.offset)
+    image = CpuMemory(spec, fd_ops.duplicate(memory.fd), stride, mapping, memory.offset)
     exact = replace(memory, kind="memfd", stride=stride)
     try:
         host_memory.check_layout(spec, exact)
@@ -122,7 +131,7 @@ def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuImage:
     return image
 
 
-def share_array(spec: ImageSpec, stride: int, memory: memoryview) -> CpuImage:
+def share_array(spec: ImageSpec, stride: int, memory: memoryview) -> CpuMemory[ImageSpec]:
     """An image over an array's memory, which it keeps alive. ValueError: it has no whole pixels at whole places."""
     pixel = spec.format.bytes_per_pixel
     address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory)))
@@ -131,7 +140,7 @@ def share_array(spec: ImageSpec, stride: int, memory: memoryview) -> CpuImage:
             f"array begins at 0x{address:x} and has rows {stride} bytes apart; the CPU backend wants multiples of "
             f"{pixel}, the bytes of a pixel of {spec.format.name}: allocate it so, or pass copy=True"
         )
-    image = CpuImage(spec, -1, stride, memory)
+    image = CpuMemory(spec, -1, stride, memory)
     image.not_exported = ARRAY_NOT_EXPORTED
     return image
 

@@ -55,7 +55,7 @@ class AdoptedImage(VulkanImage):
     def _begin(self, handle_type: int, features: int) -> None:
         support.check(self.context.physical, self.spec, handle_type, features)
         self.handle, self.image = self._given, address(self._given)
-        self._read_requirements()
+        self._measure()
 
     def _make_raw_view(self) -> Any:
         """A -srgb image may lack VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT, so its codes are not seen as they are stored."""
@@ -83,7 +83,7 @@ class AdoptedImage(VulkanImage):
             barriers.everything(self.context.vk, commands)
 
     def _leave_old_layout(self, commands: Any) -> None:
-        barriers.leave_layout(self.context.vk, commands, self.handle, self._old_layout)
+        barriers.leave_layout(self.context.vk, commands, self.handle, self.aspect, self._old_layout)
 
     def destroy(self) -> None:
         """Destroys what is ours, and notifies the engine, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from vkshare.backends.base import Capabilities
@@ -32,8 +32,13 @@ def adopt_device(
     get_instance_proc_addr: Any = None,
     lock_queue: Any = None,
     unlock_queue: Any = None,
+    lock_user: int = 0,
+    on_closed: Callable[[], None] | None = None,
 ) -> VulkanBackend:
     """An engine's own device.
+
+    `lock_user` is what lock_queue and unlock_queue are called with, if they are addresses. `on_closed`
+    is called once, after close() has destroyed what was made on the device.
 
     The engine's objects are never destroyed. close() destroys the objects that vkshare made; call
     it before the engine destroys the device.
@@ -63,8 +68,9 @@ def adopt_device(
         instance_extensions=extensions,  # an engine names those of its instance among them
         api_version=api_version,
         enabled_features=features,
+        on_closed=on_closed,
     )
-    return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue)
+    return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue, lock_user)
 
 
 def _check_family(physical: PhysicalDevice, queue_family: int) -> None:

@@ -15,14 +15,15 @@ from typing import Any
 
 from vkshare.backends.vulkan.api import VK, Functions, Struct, ffi, new
 
-WHOLE_IMAGE = {"aspectMask": 1, "baseMipLevel": 0, "levelCount": 1, "baseArrayLayer": 0, "layerCount": 1}  # 1: COLOR
-ONE_LAYER = {"aspectMask": 1, "mipLevel": 0, "baseArrayLayer": 0, "layerCount": 1}
+COLOUR, DEPTH = 1, 2  # VkImageAspectFlagBits
+WHOLE_IMAGE = {"aspectMask": COLOUR, "baseMipLevel": 0, "levelCount": 1, "baseArrayLayer": 0, "layerCount": 1}
+ONE_LAYER = {"aspectMask": COLOUR, "mipLevel": 0, "baseArrayLayer": 0, "layerCount": 1}
 
 
 @cache
-def whole_image() -> Any:
+def whole_image(aspect: int = COLOUR) -> Any:
     """A VkImageSubresourceRange; not to be written to."""
-    return ffi.new("VkImageSubresourceRange *", WHOLE_IMAGE)
+    return ffi.new("VkImageSubresourceRange *", WHOLE_IMAGE | {"aspectMask": aspect})
 
 
 def everything(vk: Functions, commands: Any) -> None:
@@ -30,15 +31,17 @@ def everything(vk: Functions, commands: Any) -> None:
     _record(vk, commands, _to_commands())
 
 
-def first_use(vk: Functions, commands: Any, image: Any) -> None:
+def first_use(vk: Functions, commands: Any, image: Any, aspect: int) -> None:
     """From UNDEFINED to GENERAL: whatever the memory held is gone."""
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
-    _record(vk, commands, None, _change(0, 0, oldLayout=VK.IMAGE_LAYOUT_UNDEFINED, dstAccessMask=access), [image])
+    _record(
+        vk, commands, None, _change(0, 0, oldLayout=VK.IMAGE_LAYOUT_UNDEFINED, dstAccessMask=access), [image], aspect
+    )
 
 
-def leave_layout(vk: Functions, commands: Any, image: Any, layout: int) -> None:
+def leave_layout(vk: Functions, commands: Any, image: Any, aspect: int, layout: int) -> None:
     """From an engine's layout to GENERAL; from UNDEFINED, what the memory held is gone."""
-    _record(vk, commands, _to_commands(), _change_layout(layout, VK.IMAGE_LAYOUT_GENERAL), [image])
+    _record(vk, commands, _to_commands(), _change_layout(layout, VK.IMAGE_LAYOUT_GENERAL), [image], aspect)
 
 
 def begin(vk: Functions, commands: Any, shown: Sequence[Any]) -> None:
@@ -54,21 +57,39 @@ def end(vk: Functions, commands: Any, shown: Sequence[Any], *, to_host: bool) ->
         _record(vk, commands, _to_host() if to_host else None, change, shown)
 
 
-def acquire(vk: Functions, commands: Any, image: Any, queue_family: int) -> None:
+def acquire(vk: Functions, commands: Any, image: Any, aspect: int, queue_family: int) -> None:
     """Takes the image from VK_QUEUE_FAMILY_EXTERNAL (Vulkan 1.3, 7.7.4).
 
     The source scope is the other party's: a semaphore or the host ordered it.
     """
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
     change = _change(VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
-    _record(vk, commands, None, change, [image])
+    _record(vk, commands, None, change, [image], aspect)
 
 
-def release(vk: Functions, commands: Any, image: Any, queue_family: int, *, is_mappable: bool) -> None:
+def release(vk: Functions, commands: Any, image: Any, aspect: int, queue_family: int, *, is_mappable: bool) -> None:
     """Gives the image to VK_QUEUE_FAMILY_EXTERNAL, and what was written to the host, which may be the next to look."""
     access = VK.ACCESS_2_MEMORY_WRITE_BIT
     change = _change(queue_family, VK.QUEUE_FAMILY_EXTERNAL, srcAccessMask=access, dstAccessMask=0)
-    _record(vk, commands, _to_host() if is_mappable else None, change, [image])
+    _record(vk, commands, _to_host() if is_mappable else None, change, [image], aspect)
+
+
+def acquire_buffer(vk: Functions, commands: Any, buffer: Any, queue_family: int) -> None:
+    """As acquire(), of a buffer."""
+    access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
+    change = _change_buffer(buffer, VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
+    vk.vkCmdPipelineBarrier2(commands, new("VkDependencyInfo", pBufferMemoryBarriers=[change]))
+
+
+def release_buffer(vk: Functions, commands: Any, buffer: Any, queue_family: int, *, is_mappable: bool) -> None:
+    """As release(), of a buffer."""
+    written = VK.ACCESS_2_MEMORY_WRITE_BIT
+    change = _change_buffer(buffer, queue_family, VK.QUEUE_FAMILY_EXTERNAL, srcAccessMask=written, dstAccessMask=0)
+    host = _to_host() if is_mappable else None
+    dependency = new(
+        "VkDependencyInfo", memoryBarrierCount=is_mappable, pMemoryBarriers=host, pBufferMemoryBarriers=[change]
+    )
+    vk.vkCmdPipelineBarrier2(commands, dependency)
 
 
 # ---- what the barriers are made of: built once, copied into each -----------------------------------------------------
@@ -98,6 +119,19 @@ def _change_layout(old: int, layout: int) -> Struct:
     return _change(0, 0, srcAccessMask=written, dstAccessMask=access, oldLayout=old, newLayout=layout)
 
 
+def _change_buffer(buffer: Any, source_family: int, target_family: int, **access: int) -> Struct:
+    return new(
+        "VkBufferMemoryBarrier2",
+        srcStageMask=VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+        dstStageMask=VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+        srcQueueFamilyIndex=source_family,
+        dstQueueFamilyIndex=target_family,
+        buffer=buffer,
+        size=VK.WHOLE_SIZE,
+        **access,
+    )
+
+
 def _change(source_family: int, target_family: int, **fields: int) -> Struct:
     """A barrier of an image that _record() fills in."""
     return new(
@@ -116,13 +150,19 @@ def _change(source_family: int, target_family: int, **fields: int) -> Struct:
 
 
 def _record(
-    vk: Functions, commands: Any, memory: Struct | None, change: Struct | None = None, images: Sequence[Any] = ()
+    vk: Functions,
+    commands: Any,
+    memory: Struct | None,
+    change: Struct | None = None,
+    images: Sequence[Any] = (),
+    aspect: int = COLOUR,
 ) -> None:
     changes: Any = None
     if change is not None:
         changes = ffi.new("VkImageMemoryBarrier2[]", [change.pointer[0]] * len(images))
     for i, image in enumerate(images):
         changes[i].image = image
+        changes[i].subresourceRange.aspectMask = aspect
     dependency = new(
         "VkDependencyInfo",
         memoryBarrierCount=memory is not None,

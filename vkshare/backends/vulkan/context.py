@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -39,6 +39,7 @@ class Context:
         instance_extensions: frozenset[str] = frozenset(),
         api_version: int = required.API_VERSION,
         enabled_features: frozenset[str] = frozenset(),
+        on_closed: Callable[[], None] | None = None,
     ) -> None:
         self.physical = physical
         self.instance = instance  # VkInstance
@@ -63,7 +64,9 @@ class Context:
         self.features: dict[tuple[int, str], int] = {}  # by VkFormat and tiling: drawables.py
         self.is_closed = False  # what was made on it is gone, or must be left alone
         # As the ends of Objects: its first step is the call.
-        self._end = iter(()) if is_adopted else map(self.vk.vkDestroyDevice.pointer, (device,), (NULL,))
+        self._end: Iterator[object] = map(self.vk.vkDestroyDevice.pointer, (device,), (NULL,))
+        if is_adopted:  # the engine's is left alone; it may want to know that nothing of ours is left on it
+            self._end = iter(()) if on_closed is None else (on_closed() for _ in (None,))
         if self.transfer_family is not None:
             self.transfer_queue = self.vk.make("vkGetDeviceQueue", device, self.transfer_family, 0)
         objects = Objects(self)

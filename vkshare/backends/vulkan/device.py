@@ -8,14 +8,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare.backends.base import Adapter, AdoptedImageInfo, ImageSpec, MemoryHandle
-from vkshare.backends.vulkan import drawables, foreign, imports, presentation
+from vkshare.backends.base import Adapter, AdoptedImageInfo, BufferSpec, ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import drawables, foreign, presentation
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.adapter import physical_device_of
 from vkshare.backends.vulkan.adopted import AdoptedImage
 from vkshare.backends.vulkan.api import VK, address
+from vkshare.backends.vulkan.buffers import VulkanBuffer, create_buffer, open_buffer
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage, create_image
+from vkshare.backends.vulkan.images import VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.pipelines import Pipelines
 from vkshare.backends.vulkan.presentable import PresentableImage
 from vkshare.backends.vulkan.staging import VulkanStage
@@ -30,10 +31,18 @@ if TYPE_CHECKING:
 class VulkanBackend:
     """Backend of backends/base.py."""
 
-    def __init__(self, adapter: Adapter, context: Context, lock_queue: Any = None, unlock_queue: Any = None) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        context: Context,
+        lock_queue: Any = None,
+        unlock_queue: Any = None,
+        lock_user: int = 0,
+    ) -> None:
         self.adapter = adapter
         self.context = context
-        self._locks = {} if lock_queue is None else {"lock_queue": lock_queue, "unlock_queue": unlock_queue}
+        locks = {"lock_queue": lock_queue, "unlock_queue": unlock_queue, "lock_user": lock_user}
+        self._locks = {} if lock_queue is None else locks
         self._pipelines: Pipelines | None = None
 
     @property
@@ -85,15 +94,28 @@ class VulkanBackend:
 
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
         """Another party's image; takes over ``memory.fd`` whatever happens. See imports.py."""
+        self._check_host_pointer(memory)
+        return open_image(self.context, spec, memory)
+
+    def create_buffer(self, spec: BufferSpec) -> VulkanBuffer:
+        """A new buffer of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
+        self.context.check_open()
+        return create_buffer(self.context, spec)
+
+    def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> VulkanBuffer:
+        """As open_image()."""
+        self._check_host_pointer(memory)
+        return open_buffer(self.context, spec, memory)
+
+    def _check_host_pointer(self, memory: MemoryHandle) -> None:
         capabilities = self.adapter.capabilities
         if memory.kind == "memfd" and "host_pointer" not in capabilities.surface_memory:
             os.close(memory.fd)
             raise UnsupportedError(
-                "opening a surface of the CPU backend",
+                "opening memory of the CPU backend",
                 capabilities.reasons.get("host_pointer", "the driver imports no host memory"),
                 "copy it through read() and write()",
             )
-        return imports.open_image(self.context, spec, memory)
 
     def import_memory(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
         """An image in memory that another API allocated; ``memory.fd`` stays the caller's. See foreign.py."""
@@ -109,6 +131,12 @@ class VulkanBackend:
         """A linear image over an array's memory, which it keeps alive. See foreign.py."""
         self.context.check_open()
         capabilities = self.adapter.capabilities
+        if spec.format.is_depth:
+            raise UnsupportedError(
+                f"share_array() of {spec.format.name} without a copy",
+                "Vulkan has depth in the driver's own order",
+                "pass copy=True",
+            )
         if "host_pointer" not in capabilities.surface_memory:
             why = capabilities.reasons.get("host_pointer", "the driver imports no host memory")
             raise UnsupportedError("share_array() without a copy", why, "pass copy=True")
@@ -134,10 +162,10 @@ class VulkanBackend:
         """UnsupportedError names format and driver."""
         drawables.refuse_feature(self.context.physical, spec, feature, is_blit=is_blit)
 
-    def stage(self, nbytes: int, image: Any, *, upload: bool) -> VulkanStage:
-        """A buffer of tightly packed rows beside `image`, and the commands that copy it."""
+    def stage(self, nbytes: int, memory: Any, *, upload: bool) -> VulkanStage:
+        """A buffer of tightly packed rows beside `memory`, and the commands that copy it."""
         self.context.check_open()
-        return VulkanStage(self.context, nbytes, image, upload=upload)
+        return VulkanStage(self.context, nbytes, memory, upload=upload)
 
     # ---- presenting ----
 

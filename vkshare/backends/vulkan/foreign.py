@@ -7,11 +7,13 @@ exported.
 
 from __future__ import annotations
 
+from functools import partial
+
 from vkshare.backends.base import ARRAY_NOT_EXPORTED, ImageSpec, MemoryHandle
 from vkshare.backends.vulkan.api import VK, ffi
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
-from vkshare.backends.vulkan.imports import check_uuids, host_image, host_size, import_fd, import_pages
+from vkshare.backends.vulkan.imports import check_uuids, host_resource, host_size, import_fd, import_pages
 from vkshare.errors import DescriptorError
 from vkshare.util import shared_memory
 from vkshare.util.closing import on_error
@@ -45,7 +47,7 @@ def import_memory(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vu
         else:
             import_fd(image, memory)
         image.bind()
-        image.name(f"opened foreign {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
+        image.name(f"opened foreign {spec}")
     return image
 
 
@@ -93,7 +95,7 @@ def share_array(context: Context, spec: ImageSpec, stride: int, memory: memoryvi
     UnsupportedError
         It has no images in host memory.
     """
-    image = host_image(context, spec)
+    image = host_resource(partial(VulkanImage, context, spec))
     with on_error(image.destroy):
         _check_array(image, stride, memory)
         import_pages(image, memory, "share_array()")

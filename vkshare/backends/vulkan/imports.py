@@ -9,21 +9,27 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 from uuid import UUID
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.base import MemoryHandle
 from vkshare.backends.vulkan.api import VK, ffi, new
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage
+from vkshare.backends.vulkan.resource import Resource
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError
 from vkshare.util import fd_ops
 from vkshare.util.closing import on_error
 
+_Resource = TypeVar("_Resource", bound=Resource)
+# Makes a VulkanImage or a VulkanBuffer over memory of such a handle type, with such features.
+Maker = Callable[[int, int], _Resource]
 
-def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
-    """The image of another handle, device or process. Takes over ``memory.fd``, whatever happens (rule X18).
+
+def open_resource(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
+    """The image or buffer of another handle, device or process. Takes over ``memory.fd``, whatever happens (rule X18).
 
     Raises
     ------
@@ -38,33 +44,35 @@ def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vulka
     try:
         if memory.kind not in openers:
             raise DescriptorError(f"the memory is of kind {memory.kind!r}; a Vulkan device opens {', '.join(openers)}")
-        return openers[memory.kind](context, spec, memory)
+        resource = openers[memory.kind](context, make, memory)
+        assert isinstance(resource, Resource)
+        return resource
     except ValueError as error:  # its size
-        raise DescriptorError(f"the surface cannot be one of this device: {error}") from None
+        raise DescriptorError(f"it cannot be one of this device: {error}") from None
     finally:
         # The driver got a duplicate, so this one is ours to close whatever happened.
         with suppress(OSError):  # it was not even open
             os.close(memory.fd)
 
 
-def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
+def _open_opaque(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
     check_uuids(context, memory)
     is_software = context.physical.is_software
     needed = VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT if is_software else VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
-    image = VulkanImage(context, spec, VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
-    with on_error(image.destroy):
-        _check_declared(image, memory)
+    resource = make(VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
+    with on_error(resource.destroy):
+        _check_declared(resource, memory)
         if is_software:
-            image.allocate_shared()
-            image.share_pages(memory.fd)
+            resource.allocate_shared()
+            resource.share_pages(memory.fd)
         else:
-            import_fd(image, memory)
-        image.bind()
-        image.name(f"opened {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
-    return image
+            import_fd(resource, memory)
+        resource.bind()
+        resource.name(f"opened {resource.spec}")
+    return resource
 
 
-def import_fd(image: VulkanImage, memory: MemoryHandle) -> None:
+def import_fd(resource: Resource, memory: MemoryHandle) -> None:
     """Has the driver of a GPU import the memory; the fd stays the caller's."""
     try:
         # The driver owns an fd once the import succeeds, and not before: it gets a duplicate,
@@ -77,13 +85,13 @@ def import_fd(image: VulkanImage, memory: MemoryHandle) -> None:
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     info = new("VkImportMemoryFdInfoKHR", handleType=handle_type, fd=duplicate)
     try:
-        image.allocate(info, size=memory.size, memory_type=image.memory_type())
+        resource.allocate(info, size=memory.size, memory_type=resource.memory_type())
     except BaseException as error:
         fd_ops.close_unless_driver_did(duplicate, memory.fd)
         if isinstance(error, VulkanError):
             raise DescriptorError(f"the driver refused the memory: {error}") from error
         raise
-    image.keep_file(fd_ops.duplicate(memory.fd))
+    resource.keep_file(fd_ops.duplicate(memory.fd))
 
 
 def check_uuids(context: Context, memory: MemoryHandle) -> None:
@@ -100,79 +108,73 @@ def check_uuids(context: Context, memory: MemoryHandle) -> None:
             )
 
 
-def _check_declared(image: VulkanImage, memory: MemoryHandle) -> None:
+def _check_declared(resource: Resource, memory: MemoryHandle) -> None:
     """Rule X16: the declaration must be exactly what this driver would export.
 
     A driver may accept an import that is too small (lavapipe does).
     """
     declared = {"size": memory.size, "offset": memory.offset, "stride": memory.stride, "dedicated": memory.dedicated}
-    computed = {"size": image.needs.size, "offset": 0, "stride": image.stride, "dedicated": image.is_dedicated}
+    computed = {"size": resource.needs.size, "offset": 0, "stride": resource.stride, "dedicated": resource.is_dedicated}
     wrong = [f"{name} is {it}, must be {computed[name]}" for name, it in declared.items() if it != computed[name]]
     if wrong:
-        spec = image.spec
-        raise DescriptorError(
-            f"the descriptor of a {spec.width}x{spec.height} {spec.format.name} {spec.tiling} surface does not fit "
-            f"this driver: {'; '.join(wrong)}"
-        )
+        raise DescriptorError(f"the descriptor of a {resource.spec} does not fit this driver: {'; '.join(wrong)}")
 
 
-def _open_host(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
-    """A surface of the CPU backend: its pages are mapped here and handed to the driver as they are."""
+def _open_host(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
+    """Memory of the CPU backend: its pages are mapped here and handed to the driver as they are."""
     if "VK_EXT_external_memory_host" not in context.extensions:
         raise UnsupportedError(
-            "opening a surface of the CPU backend",
+            "opening memory of the CPU backend",
             f"{context.physical.name} imports no host memory",
             "copy it through read() and write()",
         )
-    pages = host_memory.open_pages(spec, memory)
-    image = host_image(context, spec)
-    with on_error(image.destroy):
-        _check_layout(context, image, memory)
-        import_pages(image, pages, "opening a surface of the CPU backend")
-    return image
+    resource = host_resource(make)
+    with on_error(resource.destroy):
+        pages = host_memory.open_pages(resource.spec, memory)
+        _check_layout(context, resource, memory)
+        import_pages(resource, pages, f"opening a {resource.kind} of the CPU backend")
+    return resource
 
 
-def host_image(context: Context, spec: ImageSpec) -> VulkanImage:
-    """An image for import_pages()."""
-    handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
-    return VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
+def host_resource(make: Maker[_Resource]) -> _Resource:
+    """A resource for import_pages()."""
+    return make(VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, VK.EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)
 
 
-def host_size(image: VulkanImage) -> int:
-    """The bytes that an image in host memory takes: whole units of what the driver imports."""
-    alignment = image.context.physical.host_pointer_alignment
-    return int(-(-image.needs.size // alignment) * alignment)
+def host_size(resource: Resource) -> int:
+    """The bytes that it takes in host memory: whole units of what the driver imports."""
+    alignment = resource.context.physical.host_pointer_alignment
+    return int(-(-resource.needs.size // alignment) * alignment)
 
 
-def import_pages(image: VulkanImage, pages: mmap.mmap | memoryview, what: str) -> None:
-    """Binds the image to host memory, which it keeps alive: at least host_size() bytes, as the driver aligns them.
+def import_pages(resource: Resource, pages: mmap.mmap | memoryview, what: str) -> None:
+    """Binds it to host memory, which it keeps alive: at least host_size() bytes, as the driver aligns them.
 
     UnsupportedError names `what` cannot be done.
     """
-    context, spec = image.context, image.spec
+    context = resource.context
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
     pointer = ffi.cast("void *", ffi.cast("uintptr_t", ffi.from_buffer(pages)))
     allowed = new("VkMemoryHostPointerPropertiesEXT")
     context.vk.vkGetMemoryHostPointerPropertiesEXT(context.device, handle_type, pointer, allowed)
-    bits = allowed.memoryTypeBits & image.needs.memoryTypeBits
+    bits = allowed.memoryTypeBits & resource.needs.memoryTypeBits
     if not bits:
-        raise UnsupportedError(what, f"{context.physical.name} has no memory type for its images in host memory")
+        raise UnsupportedError(what, f"{context.physical.name} has no memory type for it in host memory")
     info = new("VkImportMemoryHostPointerInfoEXT", handleType=handle_type, pHostPointer=pointer)
-    image.is_dedicated = False
-    image.allocate(info, size=host_size(image), memory_type=context.physical.memory_type(bits, []))
-    image.bind(pages)
-    image.name(f"opened host {spec.width}x{spec.height} {spec.format.name}")
+    resource.is_dedicated = False
+    resource.allocate(info, size=host_size(resource), memory_type=context.physical.memory_type(bits, []))
+    resource.bind(pages)
+    resource.name(f"opened host {resource.spec}")
 
 
-def _check_layout(context: Context, image: VulkanImage, memory: MemoryHandle) -> None:
-    spec = image.spec
+def _check_layout(context: Context, resource: Resource, memory: MemoryHandle) -> None:
     hint = "copy it through read() and write()"
-    what = f"opening a {spec.width}x{spec.height} {spec.format.name} surface of the CPU backend"
-    if image.stride != memory.stride:
+    what = f"opening a {resource.spec} of the CPU backend"
+    if resource.stride != memory.stride:
         raise UnsupportedError(
-            what, f"its rows are {memory.stride} bytes apart and {context.physical.name} wants {image.stride}", hint
+            what, f"its rows are {memory.stride} bytes apart and {context.physical.name} wants {resource.stride}", hint
         )
-    if host_size(image) > memory.size:
+    if host_size(resource) > memory.size:
         raise UnsupportedError(
-            what, f"{context.physical.name} needs {image.needs.size} bytes and it has {memory.size}", hint
+            what, f"{context.physical.name} needs {resource.needs.size} bytes and it has {memory.size}", hint
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from vkshare.backends.base import LARGEST_MEMORY
 from vkshare.backends.vulkan.api import VK, Functions, new, text
 from vkshare.backends.vulkan.required import DEVICE_EXTENSIONS, FEATURES
 
@@ -26,6 +27,7 @@ class PhysicalDevice:
     device_uuid: bytes
     driver_uuid: bytes
     extensions: frozenset[str]
+    max_buffer: int  # bytes of the largest buffer, and of the largest memory; 0: unknown
     max_dimension: int  # pixels along an edge of the largest image that can also be rendered to
     subpixel_bits: int
     max_timeline_difference: int
@@ -43,7 +45,9 @@ class PhysicalDevice:
         imports_host = "VK_EXT_external_memory_host" in extensions
         timeline = new("VkPhysicalDeviceTimelineSemaphoreProperties")
         driver = new("VkPhysicalDeviceDriverProperties", pNext=timeline)
-        ids = new("VkPhysicalDeviceIDProperties", pNext=driver)
+        allocations = new("VkPhysicalDeviceMaintenance3Properties", pNext=driver)
+        buffers = new("VkPhysicalDeviceMaintenance4Properties", pNext=allocations)
+        ids = new("VkPhysicalDeviceIDProperties", pNext=buffers)
         host = new("VkPhysicalDeviceExternalMemoryHostPropertiesEXT", pNext=ids)
         properties = new("VkPhysicalDeviceProperties2", pNext=host if imports_host else ids)
         vk.vkGetPhysicalDeviceProperties2(handle, properties)
@@ -64,6 +68,7 @@ class PhysicalDevice:
             device_uuid=bytes(ids.deviceUUID),
             driver_uuid=bytes(ids.driverUUID),
             extensions=extensions,
+            max_buffer=int(min(buffers.maxBufferSize, allocations.maxMemoryAllocationSize, LARGEST_MEMORY)),
             max_dimension=_max_dimension(core.limits),
             subpixel_bits=core.limits.subPixelPrecisionBits,
             max_timeline_difference=timeline.maxTimelineSemaphoreValueDifference,

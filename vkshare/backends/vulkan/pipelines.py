@@ -13,7 +13,7 @@ from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import host_buffer, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.shaders import spirv
-from vkshare.formats import from_code
+from vkshare.formats import from_code, get
 from vkshare.util.closing import on_error
 
 PUSH_SIZE = 64  # bytes of push constants that the one pipeline layout has room for
@@ -29,6 +29,7 @@ class Kind:
     blends: bool  # premultiplied source-over; else replaces
     reads_vertices: bool
     constants: tuple[bool, ...] = ()  # the fragment shader's specialization constants, from constant_id 0 on
+    depth: str = ""  # the format of the depth that is tested; "": none
 
 
 COMPOSITE = Kind("screen.vert", "composite.frag", blends=True, reads_vertices=False)
@@ -47,6 +48,7 @@ KINDS = (
     TEXTURED,
     *(replace(COMPOSITE, constants=_bits(i, 2)) for i in range(4)),  # decodes, is straight
     *(replace(BLIT, constants=_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to 16-bit floats
+    *(replace(kind, depth=depth) for depth in ("d16unorm", "d32float") for kind in (COLOURED, TEXTURED)),
 )
 
 
@@ -126,8 +128,11 @@ class Pipelines:
             self._stage(kind.vertex, VK.SHADER_STAGE_VERTEX_BIT),
             self._stage(kind.fragment, VK.SHADER_STAGE_FRAGMENT_BIT, kind.constants),
         ]
-        states = [VK.DYNAMIC_STATE_VIEWPORT, VK.DYNAMIC_STATE_SCISSOR]
-        rendering = new("VkPipelineRenderingCreateInfo", pColorAttachmentFormats=[vk_format])
+        states = [VK.DYNAMIC_STATE_VIEWPORT, VK.DYNAMIC_STATE_SCISSOR, *(_depth_states() if kind.depth else ())]
+        depth_format = get(kind.depth).vk_format if kind.depth else VK.FORMAT_UNDEFINED
+        rendering = new(
+            "VkPipelineRenderingCreateInfo", pColorAttachmentFormats=[vk_format], depthAttachmentFormat=depth_format
+        )
         info = new(
             "VkGraphicsPipelineCreateInfo",
             pNext=rendering,
@@ -141,6 +146,7 @@ class Pipelines:
                 "VkPipelineRasterizationStateCreateInfo", lineWidth=1.0
             ),  # fill, no culling, depth clipped
             pMultisampleState=new("VkPipelineMultisampleStateCreateInfo", rasterizationSamples=VK.SAMPLE_COUNT_1_BIT),
+            pDepthStencilState=new("VkPipelineDepthStencilStateCreateInfo") if kind.depth else NULL,
             pColorBlendState=_blending(kind.blends),
             pDynamicState=new("VkPipelineDynamicStateCreateInfo", pDynamicStates=states),
             layout=self.layout,
@@ -162,6 +168,15 @@ class Pipelines:
             pName="main",
             pSpecializationInfo=_constants(constants),
         )
+
+
+def _depth_states() -> tuple[int, ...]:
+    """Set when the list is written (Vulkan 1.3): one pipeline serves every test."""
+    return (
+        VK.DYNAMIC_STATE_DEPTH_TEST_ENABLE,
+        VK.DYNAMIC_STATE_DEPTH_WRITE_ENABLE,
+        VK.DYNAMIC_STATE_DEPTH_COMPARE_OP,
+    )
 
 
 def descriptor_types() -> tuple[int, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
@@ -16,8 +17,7 @@ from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle, tempora
 from vkshare.backends.vulkan import barriers, support, timelines
 from vkshare.backends.vulkan.api import VK, ffi
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage, create_image
-from vkshare.backends.vulkan.imports import open_image
+from vkshare.backends.vulkan.images import VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError, VkshareError
@@ -27,6 +27,7 @@ from vkshare.util import fd_ops, shared_memory
 DEFAULT_USAGE = frozenset({"render", "sample", "copy"})
 _SIZE = 32  # pixels along an edge of the trial image
 _PIXEL = bytes((17, 34, 51, 68))  # rgba8unorm, each n/255
+_FAR = {"d16unorm": b"\xff\xff", "d32float": struct.pack("<f", 1)}  # a pixel of depth 1
 
 
 def probe(physical: PhysicalDevice) -> Capabilities:
@@ -56,9 +57,11 @@ def probe(physical: PhysicalDevice) -> Capabilities:
             memory.add("host_pointer")
         export_timelines = holds("export_timelines", partial(timelines.crosses, ours, theirs))
         row_alignment = _row_alignment(ours)
+        formats, refused = support.formats(physical, _candidates(tilings))
+        depth = {name: partial(_depth_crosses, ours, theirs, name) for name in _FAR if name in formats}
+        formats -= {name for name, trial in depth.items() if not holds(f"format {name}", trial)}
     if "linear" not in tilings:
         reasons["host_visible"] = "there are no linear surfaces"
-    formats, refused = support.formats(physical, [_spec(name, t) for name in FORMATS for t in tilings])
     return Capabilities(
         tilings=tilings,
         surface_memory=frozenset(memory),
@@ -85,6 +88,15 @@ def _context(physical: PhysicalDevice) -> closing[Context]:
 
 def _spec(format_name: str, tiling: str) -> ImageSpec:
     return ImageSpec(_SIZE, _SIZE, get(format_name), tiling, DEFAULT_USAGE)
+
+
+def _candidates(tilings: frozenset[str]) -> list[ImageSpec]:
+    """Returns the images that a driver must have for a format to be a capability: depth is optimal alone."""
+    return [
+        _spec(name, tiling)
+        for name, pixel in FORMATS.items()
+        for tiling in sorted(tilings & {"optimal"} if pixel.is_depth else tilings)
+    ]
 
 
 def _row_alignment(context: Context) -> int:
@@ -116,6 +128,13 @@ def _image_crosses(ours: Context, theirs: Context, tiling: str) -> bool:
         return _read(theirs, other) == _PIXEL * _SIZE * _SIZE
 
 
+def _depth_crosses(ours: Context, theirs: Context, name: str) -> bool:
+    spec = _spec(name, "optimal")
+    with temporary(create_image(ours, spec)) as image, temporary(open_image(theirs, spec, image.export())) as other:
+        _paint(ours, image)
+        return _read(theirs, other) == _FAR[name] * _SIZE * _SIZE
+
+
 def _is_seen_by_the_cpu(context: Context) -> bool:
     with temporary(create_image(context, _spec("rgba8unorm", "linear"))) as image:
         pixels = image.pixels()
@@ -144,21 +163,26 @@ def _host_memory_opens(context: Context) -> bool:
 
 
 def _paint(context: Context, image: VulkanImage) -> None:
-    """Acquire the image, clear it to _PIXEL and release it."""
+    """Acquire the image, clear it to _PIXEL, or to depth 1, and release it."""
     vk = context.vk
 
     def write(commands: object) -> None:
-        colour = ffi.new("VkClearColorValue *", {"float32": [value / 255 for value in _PIXEL]})
-        whole = barriers.whole_image()
+        whole, general = barriers.whole_image(image.aspect), VK.IMAGE_LAYOUT_GENERAL
         image.acquire(commands)
-        vk.vkCmdClearColorImage(commands, image.handle, VK.IMAGE_LAYOUT_GENERAL, colour, 1, whole)
+        if image.spec.format.is_depth:
+            far = ffi.new("VkClearDepthStencilValue *", {"depth": 1})
+            vk.vkCmdClearDepthStencilImage(commands, image.handle, general, far, 1, whole)
+        else:
+            colour = ffi.new("VkClearColorValue *", {"float32": [value / 255 for value in _PIXEL]})
+            vk.vkCmdClearColorImage(commands, image.handle, general, colour, 1, whole)
         image.release(commands)
 
     context.run(write, name="trial")
 
 
 def _read(context: Context, image: VulkanImage) -> bytes:
-    with temporary(VulkanStage(context, 4 * _SIZE * _SIZE, image, upload=False)) as stage:
+    nbytes = image.spec.format.bytes_per_pixel * _SIZE * _SIZE
+    with temporary(VulkanStage(context, nbytes, image, upload=False)) as stage:
         acquire, release, *_ = image.ownership_commands
         for commands in (acquire, stage.command_buffer, release):
             context.submit_once(commands)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vkshare.backends.base import ImageSpec
+from vkshare.backends.vulkan import barriers
 from vkshare.backends.vulkan.api import VK, new
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.errors import UnsupportedError, VulkanError
@@ -17,8 +18,9 @@ def fields(spec: ImageSpec) -> dict[str, int]:
     Copies are always possible: zeroing, read() and write() need them. Views may have another format
     if there is a raw one.
     """
+    is_depth = spec.format.is_depth
     flags = {
-        "render": VK.IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
+        "render": VK.IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT if is_depth else VK.IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
         "sample": VK.IMAGE_USAGE_SAMPLED_BIT,
         "storage": VK.IMAGE_USAGE_STORAGE_BIT,
     }
@@ -29,6 +31,11 @@ def fields(spec: ImageSpec) -> dict[str, int]:
         "usage": copies | sum(flag for name, flag in flags.items() if name in spec.usage),
         "flags": VK.IMAGE_CREATE_MUTABLE_FORMAT_BIT if raw_format(spec.format) else 0,
     }
+
+
+def aspect(pixel_format: Format) -> int:
+    """The VkImageAspectFlags of all of an image."""
+    return barriers.DEPTH if pixel_format.is_depth else barriers.COLOUR
 
 
 def raw_format(pixel_format: Format) -> int | None:
@@ -50,6 +57,8 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
     """
     what = f"{spec.tiling} {spec.format.name} surfaces for {', '.join(sorted(spec.usage)) or 'nothing'}"
     where = f"{physical.name} ({physical.driver})"
+    if spec.format.is_depth and spec.tiling == "linear":
+        raise UnsupportedError(what, "Vulkan has depth in the driver's own order", _hint(spec))
     external = new("VkPhysicalDeviceExternalImageFormatInfo", handleType=handle_type)
     info = new("VkPhysicalDeviceImageFormatInfo2", pNext=external, type=VK.IMAGE_TYPE_2D, **fields(spec))
     shared = new("VkExternalImageFormatProperties")
@@ -74,6 +83,8 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
 def _hint(spec: ImageSpec) -> str:
     if "storage" in spec.usage and spec.format.is_srgb:
         return 'leave "storage" out of usage: drivers have no storage images of -srgb formats'
+    if spec.format.is_depth:
+        return 'use tiling="optimal", and leave "storage" out of usage'
     if spec.tiling == "linear":
         return 'use tiling="optimal", or leave "render" out of usage'
     return "use another format"

@@ -163,6 +163,7 @@ def gpu(index: int) -> GPU:
 
 _ON_THE_CPU = {  # why, and what to do
     "surface": ("its memory is the CPU's", "create it on a Vulkan device of the GPU, or copy view.array"),
+    "buffer": ("its memory is the CPU's", "create it on a Vulkan device of the GPU, or copy view.array"),
     "fence": (
         "it is a page of the CPU's memory",
         "create it on a Vulkan device of the GPU, or let the CPU wait() for it and signal() it",
@@ -171,7 +172,7 @@ _ON_THE_CPU = {  # why, and what to do
 
 
 def gpu_of(device: Device, thing: str = "surface") -> GPU:
-    """The GPU that the device is on. `thing` is what is opened of it: "surface" or "fence".
+    """The GPU that the device is on. `thing` is what is opened of it: "surface", "buffer" or "fence".
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""CUDA imports of a surface: its memory, and its timeline semaphore.
+"""CUDA imports of a surface or a buffer: its memory, and its timeline semaphore.
 
 Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd belongs to CUDA once
 it is imported.
@@ -11,7 +11,10 @@ import threading
 import weakref
 from typing import Any
 
-from vkshare.backends.base import ImageSpec, MemoryHandle
+import numpy as np
+
+from vkshare.backends.base import BufferSpec, MemoryHandle, Spec
+from vkshare.core.buffer import Buffer
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
@@ -20,7 +23,7 @@ from vkshare.util import fd_ops
 from vkshare.util.closing import destructor, on_error
 
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
-_SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
+_SURFACE_LDST, _DEPTH_TEXTURE, _COLOR_ATTACHMENT = 0x02, 0x10, 0x20  # CUDA_ARRAY3D_...
 
 # CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; the channels of
 # rgb10a2unorm are none of these.
@@ -36,17 +39,18 @@ _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 
 
 class ImportedMemory:
-    """A surface's memory in CUDA: a buffer (linear tiling), or an array (optimal).
+    """Memory in CUDA: a buffer (a Buffer's, or linear tiling), or an array (optimal tiling).
 
     Each view, tensor and capsule refers to the memory, which is freed with the last of them.
     Thread-safe.
     """
 
-    def __init__(self, gpu: GPU, spec: ImageSpec, memory: MemoryHandle, surface: Surface) -> None:
+    def __init__(self, gpu: GPU, spec: Spec, memory: MemoryHandle, surface: Surface | Buffer) -> None:
         """Takes over memory.fd, whatever comes of it."""
         self.gpu = gpu
         self.spec = spec
         self.stride = memory.stride
+        self.shape, self.strides, self.dtype = _layout(spec, memory.stride)  # strides: None of an array
         self.size = memory.size
         self.surface = weakref.ref(surface)
         self.pointer = self.array = 0
@@ -55,23 +59,24 @@ class ImportedMemory:
         self._objects: dict[str, int] = {}  # texture and surface objects, by kind
         self._making = threading.Lock()  # of these
         self._memory: Any = None  # CUexternalMemory
-        what = f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}"
+        what = str(spec)
         with on_error(lambda: fd_ops.close_all([memory.fd])):
             self._check_format()
             with gpu.current():
                 self._memory = self._import(memory, what)
         with on_error(self._free), gpu.current():
-            if spec.tiling == "linear":
-                self._map_buffer(memory, what)
-            else:
+            if self.strides is None:
                 self._map_array(memory, what)
+            else:
+                self._map_buffer(memory, what)
         if self.pointer:
             _buffers[self.pointer] = self
 
     def _check_format(self) -> None:
-        if self.spec.tiling != "linear" and self.spec.format.name == "rgb10a2unorm":
+        spec = self.spec
+        if not isinstance(spec, BufferSpec) and self.strides is None and spec.format.name == "rgb10a2unorm":
             raise UnsupportedError(
-                f"a cudaArray of an optimal {self.spec.format.name} surface",
+                f"a cudaArray of an optimal {spec.format.name} surface",
                 "CUDA has no arrays of that format",
                 'use create_surface(..., tiling="linear")',
             )
@@ -88,21 +93,31 @@ class ImportedMemory:
     def _map_buffer(self, memory: MemoryHandle, what: str) -> None:
         described = bindings().CUDA_EXTERNAL_MEMORY_BUFFER_DESC()
         described.offset = memory.offset
-        described.size = memory.stride * self.spec.height
+        described.size = self.spec.nbytes if isinstance(self.spec, BufferSpec) else memory.stride * self.spec.height
         self.pointer = int(call("cuExternalMemoryGetMappedBuffer", self._memory, described, what=what))
 
     def _map_array(self, memory: MemoryHandle, what: str) -> None:
+        spec = self.spec
+        assert not isinstance(spec, BufferSpec)
         driver = bindings()
         described = driver.CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC()
         described.offset = memory.offset
         described.numLevels = 1
         shape = driver.CUDA_ARRAY3D_DESCRIPTOR()
-        shape.Width, shape.Height, shape.Depth = self.spec.width, self.spec.height, 0
-        shape.Format = getattr(driver.CUarray_format, _CHANNELS[self.spec.format.dtype])
-        shape.NumChannels = self.spec.format.channels
-        shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in self.spec.usage else 0)
+        shape.Width, shape.Height, shape.Depth = spec.width, spec.height, 0
+        shape.Format = getattr(driver.CUarray_format, _CHANNELS[spec.format.dtype])
+        shape.NumChannels = spec.format.channels
+        shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in spec.usage else 0)
+        if spec.format.is_depth:
+            shape.Flags = _DEPTH_TEXTURE  # a kernel samples it; surface objects are for colours
         described.arrayDesc = shape
-        self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
+        try:
+            self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
+        except CUDAError as error:
+            if not spec.format.is_depth:
+                raise
+            why, hint = f"the driver answers {error}", "read() it, or draw the depth into an r32float surface"
+            raise UnsupportedError(f"a cudaArray of {what}", why, hint) from error
         self.array = int(call("cuMipmappedArrayGetLevel", self._levels, 0, what=what))
 
     def object(self, kind: str) -> int:
@@ -113,6 +128,11 @@ class ImportedMemory:
             return self._objects[kind]
 
     def _make(self, kind: str) -> int:
+        spec = self.spec
+        assert not isinstance(spec, BufferSpec)
+        if kind == "surface" and spec.format.is_depth:
+            what = f"a surface object of format {spec.format}"
+            raise UnsupportedError(what, "CUDA has none of depth", "sample it: view.texture_object")
         driver = bindings()
         resource = driver.CUDA_RESOURCE_DESC()
         resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
@@ -129,7 +149,7 @@ class ImportedMemory:
         clamp = driver.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP
         texture.addressMode = [clamp, clamp, clamp]
         texture.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
-        texture.flags = driver.CU_TRSF_READ_AS_INTEGER if self.spec.format.dtype.startswith("uint") else 0
+        texture.flags = driver.CU_TRSF_READ_AS_INTEGER if self.dtype.kind == "u" else 0
         return texture
 
     @destructor
@@ -147,6 +167,15 @@ class ImportedMemory:
         if self.pointer:
             made.append(("cuMemFree", self.pointer))
         free(self.gpu, [*made, ("cuDestroyExternalMemory", memory)])
+
+
+def _layout(spec: Spec, stride: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype[Any]]:
+    """Shape, strides and type of the array over the memory."""
+    if isinstance(spec, BufferSpec):
+        return (spec.nbytes,), (1,), np.dtype(np.uint8)
+    pixel = spec.format
+    strides = stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
+    return (spec.height, spec.width, pixel.channels), strides if spec.tiling == "linear" else None, pixel.numpy_dtype
 
 
 def free(gpu: GPU, things: list[tuple[str, Any]]) -> bool:
@@ -186,8 +215,8 @@ def found_at(address: int) -> ImportedMemory | None:
     return _buffers.get(address)
 
 
-def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, CudaTimeline]:
-    """The surface's memory and its timeline semaphore, in CUDA.
+def import_memory(gpu: GPU, surface: Surface | Buffer) -> tuple[ImportedMemory, CudaTimeline]:
+    """The memory of the surface or buffer and its timeline semaphore, in CUDA.
 
     Raises
     ------
@@ -206,7 +235,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, CudaTimel
                 f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
             )
         with on_error(lambda: fd_ops.close_all([semaphore])):
-            memory = ImportedMemory(gpu, surface.spec, descriptor._memory(fd), surface)
+            memory = ImportedMemory(gpu, descriptor.spec, descriptor._memory(fd), surface)
         return memory, import_timeline(gpu, semaphore)
 
 

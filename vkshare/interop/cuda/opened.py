@@ -14,6 +14,7 @@ from vkshare.interop.cuda.memory import destroy_timeline
 from vkshare.util.closing import Closing
 
 if TYPE_CHECKING:
+    from vkshare.core.buffer import Buffer
     from vkshare.core.device import Device
     from vkshare.core.fence import Fence
     from vkshare.core.surface import Surface
@@ -32,8 +33,8 @@ class Opened(Closing):
         self._pid = os.getpid()
 
     @property
-    def _party(self) -> Surface | Fence:
-        """The Surface or Fence that was opened."""
+    def _party(self) -> Surface | Buffer | Fence:
+        """The Surface, Buffer or Fence that was opened."""
         return getattr(self, f"_{self._thing}")  # type: ignore[no-any-return]
 
     @property

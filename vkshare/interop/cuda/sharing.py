@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vkshare.backends.base import BufferSpec
 from vkshare.errors import DeviceMismatchError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, device_of, gpu, gpu_of
@@ -122,10 +123,12 @@ def _check_gpu(array: _Tensor, where: GPU) -> None:
 def _is_whole(array: _Tensor, wanted: Format, memory: ImportedMemory) -> Surface | None:
     """The open surface whose memory this is, all of it."""
     spec = memory.spec
+    if isinstance(spec, BufferSpec):
+        return None  # its bytes are no surface's
     same = (spec.width, spec.height, spec.format) == (array.rows.width, array.rows.height, wanted)
     same = same and (spec.height == 1 or memory.stride == array.rows.pitch)
     surface = memory.surface() if same else None
-    return surface if surface is not None and not surface.is_closed else None
+    return surface if surface is not None and not surface.is_closed else None  # type: ignore[return-value]
 
 
 def _copy(array: _Tensor, target: int, pitch: int, stream: int, where: GPU) -> None:

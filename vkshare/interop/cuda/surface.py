@@ -1,4 +1,4 @@
-"""A surface as a party of CUDA: its memory, and its turns."""
+"""A surface or a buffer as a party of CUDA: its memory, and its turns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
+from vkshare.core.buffer import Buffer
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.interop.cuda import streams
@@ -26,8 +27,8 @@ class CUDAStatistics:
     joined_streams: int  # that took a view by DLPack, beside the stream of the access, and were waited for
 
 
-def open(surface: Surface) -> CUDASurface:
-    """Opens a surface in CUDA: the memory of the surface itself. Nothing is copied.
+def open(surface: Surface | Buffer) -> CUDASurface:
+    """Opens a surface or a buffer in CUDA: the memory itself. Nothing is copied.
 
     It takes its turns through this handle: where CUDA is to wait for another thread of the process,
     give it a handle of its own, ``device.open_surface(surface)``. A queue's surface may be opened
@@ -36,8 +37,8 @@ def open(surface: Surface) -> CUDASurface:
     Parameters
     ----------
     surface
-        A vkshare.Surface on a Vulkan device of an NVIDIA GPU. It need not be owned, and stays the
-        caller's.
+        A vkshare.Surface or a vkshare.Buffer on a Vulkan device of an NVIDIA GPU. It need not be owned, and
+        stays the caller's.
 
     Returns
     -------
@@ -57,23 +58,24 @@ def open(surface: Surface) -> CUDASurface:
     CUDAError
         The driver refused.
     """
-    arguments.instance("surface", surface, Surface, "vkshare.Surface")
+    if not isinstance(surface, Buffer):
+        arguments.instance("surface", surface, Surface, "vkshare.Surface or vkshare.Buffer")
     return CUDASurface(surface)
 
 
 class CUDASurface(Opened):
-    """A surface in CUDA. Made by vkshare.interop.cuda.open(). Thread-safe; one access at a time, as the surface has it.
+    """A surface or a buffer in CUDA. Made by vkshare.interop.cuda.open(). Thread-safe; one access at a time.
 
     Closing the surface, or its device, leaves the memory valid; there are no more turns then.
     """
 
     _thing = "surface"
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: Surface | Buffer) -> None:
         surface.device._check()
         self._surface = surface
         self._accesses = self._joined = 0
-        gpu = gpu_of(surface.device, self._thing)
+        gpu = gpu_of(surface.device, surface._kind)
         self._memory: ImportedMemory | None
         self._memory, timeline = import_memory(gpu, surface)
         super().__init__(gpu, timeline)
@@ -81,8 +83,8 @@ class CUDASurface(Opened):
     # ---- what it is -----------------------------------------------------------------------------------------------
 
     @property
-    def surface(self) -> Surface:
-        """The handle through which it takes its turns."""
+    def surface(self) -> Any:
+        """The handle through which it takes its turns: the Surface, or the Buffer."""
         return self._surface
 
     # ---- its turns ------------------------------------------------------------------------------------------------
@@ -182,11 +184,8 @@ class CUDASurface(Opened):
         self._memory = None  # if this is the last reference, it waits for the GPU
 
     def __repr__(self) -> str:
-        spec = self._surface.spec
         state = "closed" if self.is_closed else str(self._gpu)
-        return (
-            f"<vkshare.interop.cuda.CUDASurface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
-        )
+        return f"<vkshare.interop.cuda.CUDASurface of a {self._surface._spec}, {state}>"
 
     # ---- within the package ---------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The block in which CUDA works on a surface, and what it sees of it there."""
+"""The block in which CUDA works on a surface or a buffer, and what it sees of it there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _native
+from vkshare.backends.base import BufferSpec
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError, UnsupportedError
 from vkshare.interop.block import Block
 from vkshare.interop.cuda import streams
@@ -40,9 +41,9 @@ class CUDABlock(Block["CUDAView"]):
 
 
 class CUDAView:
-    """A surface in CUDA, made by ``with shared.access() as view:``.
+    """A surface or a buffer in CUDA, made by ``with shared.access() as view:``.
 
-    After the block it refuses every use. Linear surfaces have ``__cuda_array_interface__``, DLPack
+    After the block it refuses every use. Buffers and linear surfaces have ``__cuda_array_interface__``, DLPack
     and `pointer`; optimal ones `array`, `texture_object` and `surface_object`. Arrays and tensors
     taken from it keep the memory alive beyond the block, but what they show may be changed by the
     next owner: copy what is kept.
@@ -59,29 +60,27 @@ class CUDAView:
     # ---- what it is -----------------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """(height, width, channels)."""
-        spec = self._open().spec
-        return spec.height, spec.width, spec.format.channels
+    def shape(self) -> tuple[int, ...]:
+        """(height, width, channels), or (nbytes,) of a buffer."""
+        return self._open().shape
 
     @property
-    def strides(self) -> tuple[int, int, int] | None:
+    def strides(self) -> tuple[int, ...] | None:
         """Bytes, as NumPy has them; None for optimal tiling, which has none."""
-        memory = self._open()
-        if not memory.pointer:
-            return None
-        pixel = memory.spec.format
-        return memory.stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
+        return self._open().strides
 
     @property
     def dtype(self) -> Any:
         """NumPy type of one array element."""
-        return self._open().spec.format.numpy_dtype
+        return self._open().dtype
 
     @property
     def format(self) -> str:
-        """The format's name."""
-        return self._open().spec.format.name
+        """The format's name. UnsupportedError: a buffer has none."""
+        spec = self._open().spec
+        if isinstance(spec, BufferSpec):
+            raise UnsupportedError("view.format of a buffer", "it has no pixels", "use view.dtype")
+        return spec.format.name
 
     @property
     def stream(self) -> int:
@@ -98,7 +97,7 @@ class CUDAView:
 
     @property
     def pointer(self) -> int:
-        """The CUdeviceptr of row 0; rows are ``strides[0]`` bytes apart. UnsupportedError: optimal tiling."""
+        """The CUdeviceptr of row 0, or of the bytes. Rows are ``strides[0]`` apart. UnsupportedError: optimal."""
         memory = self._open()
         if not memory.pointer:
             raise _optimal("view.pointer", UnsupportedError)
@@ -167,10 +166,13 @@ class CUDAView:
                 self._others.append(consumer)
         dtype, strides = self.dtype, self.strides
         assert strides is not None
-        step = strides[0] // dtype.itemsize, strides[1] // dtype.itemsize, strides[2] // dtype.itemsize
+        step: Any = tuple(stride // dtype.itemsize for stride in strides)
+        shape: Any = (*self.shape, 1, 1)[:3]
         read_only = not self._writable if versioned else None
         bits = 8 * dtype.itemsize
-        return _native.dlpack(memory, memory.pointer, *here, _DL_CODES[dtype.kind], bits, self.shape, step, read_only)
+        kind = len(step), _DL_CODES[dtype.kind], bits
+        step = (*step, 0, 0)[:3]
+        return _native.dlpack(memory, memory.pointer, *here, *kind, shape, step, read_only)
 
     # ---- optimal surfaces -----------------------------------------------------------------------------------------
 
@@ -209,8 +211,7 @@ class CUDAView:
     def __repr__(self) -> str:
         if self._memory is None:
             return "<vkshare.interop.cuda.CUDAView over>"
-        height, width, _ = self.shape
-        return f"<vkshare.interop.cuda.CUDAView {width}x{height} {self.format} on {self._memory.gpu}>"
+        return f"<vkshare.interop.cuda.CUDAView of a {self._memory.spec} on {self._memory.gpu}>"
 
 
 def _optimal(what: str, kind: type[UnsupportedError]) -> UnsupportedError:

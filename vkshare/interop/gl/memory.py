@@ -156,7 +156,8 @@ def check(gl: GL, surface: Surface) -> None:
         )
     _check_uuids(gl, surface)
     if surface.format not in FORMATS:
-        raise UnsupportedError(what, "OpenGL has no such format", f"allowed are {', '.join(FORMATS)}")
+        why = "depth is not shared with OpenGL" if surface.spec.format.is_depth else "OpenGL has no such format"
+        raise UnsupportedError(what, why, f"allowed are {', '.join(FORMATS)}")
     largest = gl.integer(_MAX_TEXTURE_SIZE)
     if max(surface.width, surface.height) > largest:
         raise UnsupportedError(

@@ -3,8 +3,8 @@
  * The structures come to a layer in the pNext chain of vkCreateInstance's and vkCreateDevice's create-infos, under the
  * sTypes VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO and ..._DEVICE_CREATE_INFO, which vulkan_core.h reserves.
  */
-#ifndef VKS_FAULTS_LOADER_H
-#define VKS_FAULTS_LOADER_H
+#ifndef VKS_LAYER_LOADER_H
+#define VKS_LAYER_LOADER_H
 
 #include "vulkan/vulkan_core.h"
 
@@ -45,7 +45,7 @@ struct device_chain { /* VkLayerDeviceCreateInfo */
     };
 };
 
-/* What vkNegotiateLoaderLayerInterfaceVersion is given and fills in. */
+/* The argument of vkNegotiateLoaderLayerInterfaceVersion, which fills it in. */
 struct negotiation {
     uint32_t struct_type; /* 1: LAYER_NEGOTIATE_INTERFACE_STRUCT */
     void *pNext;
@@ -55,7 +55,7 @@ struct negotiation {
     instance_lookup get_physical_device_proc_addr;
 };
 
-/* What an implicit layer's pre-instance function is given: the rest of the chain, called with `next_chain` itself. */
+/* The argument of an implicit layer's pre-instance function: the rest of the chain, called with `next_chain` itself. */
 struct extensions_chain {
     struct {
         int32_t type;

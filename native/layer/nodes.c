@@ -1,0 +1,90 @@
+/* nodes.c: what objects of the engine refer to: a hash table of nodes for each device. */
+#include <stdlib.h>
+
+#include "layer/layer.h"
+
+enum { BUCKETS = sizeof((layer_device *)NULL)->nodes / sizeof(layer_node *) };
+
+static size_t bucket(layer_kind kind, uint64_t key) { return ((key >> 3) + kind) * UINT64_C(0x9e3779b97f4a7c15) >> 54; }
+_Static_assert(BUCKETS == 1024, "bucket() gives ten bits");
+
+static layer_node *add(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub)
+{
+    layer_node *node = calloc(1, sizeof *node), **head = &device->nodes[bucket(kind, key)];
+    if (!node)
+        return NULL;
+    *node = (layer_node){.next = *head, .key = key, .sub = sub, .kind = kind};
+    *head = node;
+    if (kind == LAYER_SET)
+        atomic_fetch_add(&device->n_sets, 1);
+    return node;
+}
+
+bool layer_add(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub, layer_image *image)
+{
+    for (layer_node *each = NULL; (each = layer_find(device, kind, key, each));)
+        if (each->sub == sub && each->image == image)
+            return true;
+    layer_node *node = add(device, kind, key, sub);
+    if (node)
+        node->image = image;
+    return node != NULL;
+}
+
+layer_node *layer_add_pass(layer_device *device, uint64_t key, uint64_t sub)
+{
+    return add(device, LAYER_RENDER_PASS, key, sub);
+}
+
+layer_node *layer_find(const layer_device *device, layer_kind kind, uint64_t key, const layer_node *after)
+{
+    layer_node *node = after ? after->next : device->nodes[bucket(kind, key)];
+    while (node && (node->kind != kind || node->key != key))
+        node = node->next;
+    return node;
+}
+
+typedef struct selection {
+    bool everything, any_sub;
+    layer_kind kind;
+    uint64_t key, sub;
+    const layer_image *image; /* not NULL: the nodes that refer to it */
+} selection;
+
+static bool is_selected(const layer_node *node, const selection *s)
+{
+    if (s->everything || s->image)
+        return s->everything || node->image == s->image;
+    return node->kind == s->kind && node->key == s->key && (s->any_sub || node->sub == s->sub);
+}
+
+static void forget(layer_device *device, layer_node **link, const selection *s)
+{
+    while (*link) {
+        layer_node *node = *link;
+        if (!is_selected(node, s)) {
+            link = &node->next;
+            continue;
+        }
+        *link = node->next;
+        if (node->kind == LAYER_SET)
+            atomic_fetch_sub(&device->n_sets, 1);
+        free(node);
+    }
+}
+
+void layer_forget(layer_device *device, layer_kind kind, uint64_t key)
+{
+    forget(device, &device->nodes[bucket(kind, key)], &(selection){.kind = kind, .key = key, .any_sub = true});
+}
+
+void layer_forget_one(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub)
+{
+    forget(device, &device->nodes[bucket(kind, key)], &(selection){.kind = kind, .key = key, .sub = sub});
+}
+
+void layer_forget_image(layer_device *device, const layer_image *image)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        forget(device, &device->nodes[i], &(selection){.everything = !image, .image = image});
+}
