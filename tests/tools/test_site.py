@@ -27,6 +27,7 @@ PACKAGES = (
     "engines",
     "engines.wgpu",
     "engines.pygfx",
+    "engines.slangpy",
 )
 
 

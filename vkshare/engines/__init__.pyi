@@ -1,5 +1,6 @@
 # The public names: type checkers read this file, and vkshare/engines/__init__.py takes its names
 # from it.
 from vkshare.engines import pygfx as pygfx
+from vkshare.engines import slangpy as slangpy
 from vkshare.engines import wgpu as wgpu
 from vkshare.engines.layer import enable as enable
