@@ -18,6 +18,10 @@ pytestmark = pytest.mark.driver_dependent
 # The module that a page's program needs, and what it prints.
 PROGRAMS = {
     "pygfx": ("pygfx", r"the plane is \[255 +0 +0 255\] before .*\nthe plane is \[ *0 255 +0 255\] before .*\n"),
+    "slangpy": (
+        "slangpy",
+        r"slangpy reads \[ *0 +0 +255 +255\]\nthe other device reads \[ *255 +0 +0 +255\]\n",
+    ),
     "wgpu": ("wgpu", r"wgpu drew \[255 +0 +0 255\] and kept \[ *0 +0 255 255\]\n0 bytes copied\n"),
 }
 
