@@ -41,6 +41,8 @@ def test_the_program_of_a_page_prints_what_it_says(name: str, vks_adapter: vks.A
     program.write_text(program_of(ROOT / "docs" / "engines" / f"{name}.md"))
     command = [sys.executable, "-I", "-W", "error::ResourceWarning", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False)
+    if name == "slangpy" and "Failed to create device!" in done.stderr:
+        pytest.skip(f"slangpy itself makes no device on {vks_adapter.driver}")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(expected, done.stdout), done.stdout
     assert "outside its turn" not in done.stderr
