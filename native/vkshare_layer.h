@@ -73,14 +73,14 @@ typedef struct vks_layer_offer {
 } vks_layer_offer;
 
 /* The next vkCreateImage of this thread on that device, if it asks for such an image, returns this
- * one. The image and its memory live until both the engine and the vks_device have destroyed them.
- * False: no memory, or no such device. */
+ * one. From then on to vks_layer_end_offer() command buffers that this thread submits and that use the
+ * image do not reach the driver: so an engine that clears a texture before its first use, or brings it
+ * into a layout, believes that it did. The image and its memory live until both the engine and the
+ * vks_device have destroyed them. An image is offered by one thread at a time. False: no such device,
+ * or a part of the offer is missing. */
 bool vks_layer_make_offer(const vks_layer_offer *offer);
-/* Ends the offer. True: an image was made of it. */
-bool vks_layer_end_offer(void);
-/* While it is muted, command buffers that this thread submits and that use the image do not reach the
- * driver. So an engine that clears a texture before its first use believes that it did. */
-void vks_layer_mute(VkDevice device, VkImage image, bool is_muted);
+bool vks_layer_is_taken(void);  /* an image was made of this thread's offer */
+bool vks_layer_end_offer(void); /* the same, at the end of the offer */
 
 /* `status`: the vks_status of the surface, such as VKS_NOT_OWNER, or VKS_LAYER_OTHER_QUEUE. */
 #define VKS_LAYER_OTHER_QUEUE (-1)

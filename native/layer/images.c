@@ -12,7 +12,8 @@
 
 static _Thread_local struct {
     vks_layer_offer from;
-    layer_device *device; /* NULL: there is no offer */
+    layer_device *device; /* NULL: there is no offer, or it was taken */
+    bool is_taken;
 } offered;
 
 layer_image *layer_image_of(const layer_device *device, VkImage image)
@@ -35,6 +36,7 @@ bool vks_layer_make_offer(const vks_layer_offer *offer)
 {
     layer_device *device = offer && offer->device ? layer_device_of(offer->device) : NULL;
     offered.device = NULL;
+    offered.is_taken = false;
     if (!device || !offer->image || !offer->surface || !offer->calls.surface_sync || !offer->calls.surface_ref ||
         !offer->calls.surface_unref)
         return false;
@@ -43,25 +45,22 @@ bool vks_layer_make_offer(const vks_layer_offer *offer)
     return true;
 }
 
+bool vks_layer_is_taken(void) { return offered.is_taken; }
+
 bool vks_layer_end_offer(void)
 {
-    bool was_taken = !offered.device;
+    bool was_taken = offered.is_taken;
+    layer_device *device = was_taken ? layer_device_of(offered.from.device) : NULL;
     offered.device = NULL;
-    return was_taken;
-}
-
-void vks_layer_mute(VkDevice handle, VkImage image, bool is_muted)
-{
-    layer_device *device = handle ? layer_device_of(handle) : NULL;
+    offered.is_taken = false;
     if (!device)
-        return;
+        return was_taken;
     pthread_mutex_lock(&device->lock);
-    layer_image *shared = layer_image_of(device, image);
-    if (shared) {
-        shared->is_muted = is_muted;
-        shared->muted_by = pthread_self();
-    }
+    layer_image *shared = layer_image_of(device, offered.from.image);
+    if (shared)
+        shared->is_muted = false;
     pthread_mutex_unlock(&device->lock);
+    return was_taken;
 }
 
 static bool fits(const VkImageCreateInfo *info, const vks_layer_offer *from)
@@ -85,10 +84,14 @@ static bool take_offer(layer_device *device)
         device->images = shared;
         atomic_fetch_add(&device->n_images, 1);
     }
-    if (shared)
+    if (shared) {
         shared->textures++;
+        shared->is_muted = true;
+        shared->muted_by = pthread_self();
+    }
     pthread_mutex_unlock(&device->lock);
     offered.device = NULL;
+    offered.is_taken = shared != NULL;
     return shared;
 }
 

@@ -20,6 +20,7 @@ POOLS = {f"vks_{name}" for name in OBJECTS.split()}
 KEPT = {"vks_submission", "vks_frame", "vks_surface_descriptor", "vks_fence_descriptor", "vks_queue_descriptor"}
 
 # Pointers that may be NULL, and those that may be while the count behind them is 0.
+OPTIONAL_OUTPUTS = {"vks_semaphore_point *signal"}
 OPTIONAL = {"user", "inbox", "mailbox", "pixels", "metadata", "slots"}
 COUNTED = {
     "tokens": "capacity",
@@ -150,7 +151,8 @@ def add_argument(function: Function, parameter: str) -> None:
     kind = kind.strip() + (" *" if array else "")
     plain = re.sub(r"const |[ *]", "", kind)
     is_pointer = "*" in kind or plain in {"VkInstance", "VkPhysicalDevice", "VkCommandBuffer"}
-    if (is_pointer and name not in OPTIONAL | {"retire", "program"}) or parameter == "void **pixels":
+    is_optional = name in OPTIONAL | {"retire", "program"} or parameter in OPTIONAL_OUTPUTS
+    if (is_pointer and not is_optional) or parameter == "void **pixels":
         count = COUNTED.get(parameter) or COUNTED.get(name)
         function.nulls.append(f"(!{name} && {count})" if count else f"!{name}")
     if special := SPECIAL.get(parameter) or SPECIAL.get(name):

@@ -97,7 +97,7 @@ def test_a_depth_surface_is_an_array_in_cuda_or_says_why_not(device: vks.Device,
             commands = device.record().clear(surface, 1).clear(colours, (0, 0, 0, 1))
             device.submit(commands.draw_triangles(colours, slope, depth=surface))
             drawn = surface.read()
-        assert np.unique(drawn).size > 500
+        assert np.unique(drawn).size > 200
         try:
             shared = vks.interop.cuda.open(surface)
         except UnsupportedError as error:

@@ -32,6 +32,7 @@ PACKAGES = (
     "engines.qt",
     "engines.panda3d",
     "engines.vtk",
+    "engines.slangpy",
 )
 
 

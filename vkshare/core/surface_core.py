@@ -175,7 +175,8 @@ class SurfaceCore(_native.Surface):
 
     def _finish_releases(self, timeout: float) -> None:
         """Submit work that announced releases depend on."""
-        lib.vks_surface_finish_releases(self._pointer, _native.deadline(timeout))
+        surface = pointer("vks_surface *", self)  # Ctrl-C may have left no self._pointer
+        lib.vks_surface_finish_releases(surface, _native.deadline(timeout))
 
     # ---- crossing to others -----------------------------------------------------------------------------------------
 

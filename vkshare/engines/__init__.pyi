@@ -5,6 +5,7 @@ from vkshare.engines import panda3d as panda3d
 from vkshare.engines import pygfx as pygfx
 from vkshare.engines import pyglet as pyglet
 from vkshare.engines import qt as qt
+from vkshare.engines import slangpy as slangpy
 from vkshare.engines import vtk as vtk
 from vkshare.engines import wgpu as wgpu
 from vkshare.engines.layer import enable as enable

@@ -11,7 +11,7 @@ from ctypes import c_int
 
 from vkshare.errors import UnsupportedError
 from vkshare.interop.gl import GLSurface, GLView
-from vkshare.interop.gl import context as contexts
+from vkshare.interop.gl.context import GL, GLError
 from vkshare.interop.gl.memory import TEXTURE_2D
 
 _DRAW, _READ, _DRAW_BINDING, _READ_BINDING = 0x8CA9, 0x8CA8, 0x8CA6, 0x8CAA
@@ -34,9 +34,8 @@ def from_surface(view: GLView, framebuffer: int, width: int, height: int) -> Non
     _blit(view, view.framebuffer, framebuffer, (0, 0, *view.size), (0, height, width, 0))
 
 
-def texture_size(texture: int) -> tuple[int, int]:
+def texture_size(gl: GL, texture: int) -> tuple[int, int]:
     """Return the (width, height) of a 2D texture's storage; (0, 0) where it has none."""
-    gl = contexts.GL(contexts.require())
     bound = gl.integer(_TEXTURE_BINDING_2D)
     size = []
     gl.glBindTexture(TEXTURE_2D, texture)
@@ -49,7 +48,7 @@ def texture_size(texture: int) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def framebuffer_of(texture: int) -> Iterator[int]:
+def framebuffer_of(gl: GL, texture: int) -> Iterator[int]:
     """Make a framebuffer of an engine's 2D texture for the block: its name.
 
     Raises
@@ -57,7 +56,6 @@ def framebuffer_of(texture: int) -> Iterator[int]:
     GLError
         OpenGL has no such texture, or cannot draw into its format.
     """
-    gl = contexts.GL(contexts.require())
     gl.forget_errors()
     kept = gl.integer(_DRAW_BINDING), gl.integer(_READ_BINDING)
     made = gl.make("glGenFramebuffers")
@@ -69,7 +67,7 @@ def framebuffer_of(texture: int) -> Iterator[int]:
         gl.glBindFramebuffer(_READ, kept[1])
         gl.check(f"glFramebufferTexture2D of texture {texture}")
         if status != _FRAMEBUFFER_COMPLETE:
-            raise contexts.GLError(status, f"glCheckFramebufferStatus of texture {texture}")
+            raise GLError(status, f"glCheckFramebufferStatus of texture {texture}")
         yield made
     finally:
         gl.delete("glDeleteFramebuffers", made)
@@ -97,7 +95,7 @@ def _blit(
     view: GLView, source: int, target: int, read: tuple[int, int, int, int], draw: tuple[int, int, int, int]
 ) -> None:
     check_format(view.gl_surface, "a copy between an engine's framebuffer and")
-    gl = contexts.GL(contexts.require())
+    gl = view.gl_surface._require_here().gl
     is_scaled = abs(read[2] - read[0]) != abs(draw[2] - draw[0]) or abs(read[3] - read[1]) != abs(draw[3] - draw[1])
     gl.forget_errors()
     with _kept(gl):
@@ -108,7 +106,7 @@ def _blit(
 
 
 @contextlib.contextmanager
-def _kept(gl: contexts.GL) -> Iterator[None]:
+def _kept(gl: GL) -> Iterator[None]:
     """Keep the engine's bindings, and disable meanwhile what would change pixels."""
     bound = gl.integer(_DRAW_BINDING), gl.integer(_READ_BINDING)
     enabled = [cap for cap in _CHANGES.values() if gl.glIsEnabled(cap)]

@@ -10,6 +10,7 @@ import importlib.util
 import logging
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -127,10 +128,9 @@ def _library() -> Any:
         raise UnsupportedError(
             f"the layer {NAME}", f"{path} is of version {library.vks_layer_version()}, not {_VERSION}"
         )
-    for name in ("vks_layer_thread_device", "vks_layer_make_offer", "vks_layer_end_offer"):
+    for name in ("vks_layer_thread_device", "vks_layer_make_offer", "vks_layer_is_taken", "vks_layer_end_offer"):
         getattr(library, name).restype = ctypes.c_bool
-    library.vks_layer_begin.restype = library.vks_layer_mute.restype = None
-    library.vks_layer_mute.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_bool
+    library.vks_layer_begin.restype = None
     library.vks_layer_misuses.restype = ctypes.c_uint64
     library.vks_layer_on_misuse(_report)
     atexit.register(library.vks_layer_on_misuse, None)  # no thread of an engine enters a Python that ends
@@ -187,12 +187,20 @@ def adopt(found: LayerDevice, name: str, on_closed: Callable[[], None]) -> Devic
     return Device._start(backend, name)
 
 
+def refuse_foreign_memory(surface: Surface, image: Any, engine: str) -> None:
+    """UnsupportedError for an image whose memory can end before the engine's texture."""
+    if image.is_presentable or image.is_host_import:
+        owner = "a window system's" if image.is_presentable else "the CPU backend's"
+        why = f"its memory is {owner}, and can end before {engine}'s texture"
+        raise UnsupportedError(f"{surface!r} in {engine}", why, "copy it")
+
+
 @contextlib.contextmanager
 def offered(surface: Surface, image: VulkanImage) -> Iterator[Callable[[], bool]]:
     """Have the surface's image be the next one that the engine makes in this thread, inside the block.
 
-    The block calls what it is given, once: whether the engine made it. From then on to the end of the
-    block, what this thread submits and that uses the image does not reach the driver.
+    From then on to the end of the block, what this thread submits and that uses the image does not
+    reach the driver. The block is given a function that says whether the engine made the image.
     """
     from vkshare.backends.vulkan import support
     from vkshare.backends.vulkan.api import address
@@ -213,25 +221,19 @@ def offered(surface: Surface, image: VulkanImage) -> Iterator[Callable[[], bool]
         core,
         *calls,
     )
-    if not library.vks_layer_make_offer(ctypes.byref(offer)):
-        raise UnsupportedError(f"{surface!r} in the engine", "its device is not one that goes through the layer")
-    _surfaces[core] = surface
-
-    def was_taken() -> bool:
-        taken = bool(library.vks_layer_end_offer())
-        if taken:
-            library.vks_layer_mute(vk_device, image.image, True)
-        return taken
-
-    try:
-        yield was_taken
-    finally:
-        library.vks_layer_end_offer()
-        library.vks_layer_mute(vk_device, image.image, False)
+    with _offering:
+        if not library.vks_layer_make_offer(ctypes.byref(offer)):
+            raise UnsupportedError(f"{surface!r} in the engine", "its device is not one that goes through the layer")
+        _surfaces[core] = surface
+        try:
+            yield library.vks_layer_is_taken
+        finally:
+            library.vks_layer_end_offer()
 
 
 # ---- submissions outside a turn --------------------------------------------------------------------------------------
 
+_offering = threading.RLock()  # an image is offered by one thread at a time
 _surfaces: weakref.WeakValueDictionary[int, Surface] = weakref.WeakValueDictionary()  # by vks_surface *
 
 

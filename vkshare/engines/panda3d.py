@@ -48,7 +48,7 @@ def copy_from(view: GLView, texture: Any, window: Any) -> None:
         An argument is not of the types above.
     """
     name, width, height = _loaded(view, texture, window)
-    with blits.framebuffer_of(name) as framebuffer:
+    with blits.framebuffer_of(view.gl_surface._require_here().gl, name) as framebuffer:
         blits.into_surface(view, framebuffer, width, height)
 
 
@@ -69,7 +69,7 @@ def copy_to(view: GLView, texture: Any, window: Any) -> None:
         As copy_from().
     """
     name, width, height = _loaded(view, texture, window)
-    with blits.framebuffer_of(name) as framebuffer:
+    with blits.framebuffer_of(view.gl_surface._require_here().gl, name) as framebuffer:
         blits.from_surface(view, framebuffer, width, height)
 
 
@@ -79,7 +79,7 @@ def _loaded(view: GLView, texture: Any, window: Any) -> tuple[int, int, int]:
     arguments.instance("view", view, GLView, "vkshare.interop.gl.GLView")
     arguments.instance("texture", texture, core.Texture, "panda3d.core.Texture")
     arguments.instance("window", window, core.GraphicsOutput, "panda3d.core.GraphicsOutput")
-    view.gl_surface._require_here()
+    gl = view.gl_surface._require_here().gl
     gsg = window.getGsg()
     size = texture.getXSize(), texture.getYSize()
     if gsg is None:
@@ -88,7 +88,7 @@ def _loaded(view: GLView, texture: Any, window: Any) -> tuple[int, int, int]:
         raise TypeError(f"texture must have two dimensions, and {texture.getName()!r} is of another type")
     context = texture.prepareNow(0, gsg.getPreparedObjects(), gsg)
     name = 0 if context is None else context.getNativeId()
-    if not name or blits.texture_size(name) != size:
+    if not name or blits.texture_size(gl, name) != size:
         raise InvalidCallError(
             f"Panda3D has not loaded the texture {texture.getName()!r} of {size[0]}x{size[1]} yet: call "
             "texture.prepare(window.gsg.prepared_objects) and render a frame first"

@@ -20,7 +20,6 @@ from typing import Any
 from vkshare.engines import packages
 from vkshare.errors import InvalidCallError
 from vkshare.interop.gl import GLSurface, GLView
-from vkshare.interop.gl import context as contexts
 from vkshare.util import arguments
 
 __all__ = ["drawing", "texture"]
@@ -94,7 +93,7 @@ def drawing(view: GLView, window: Any) -> Iterator[None]:
     arguments.instance("view", view, GLView, "vkshare.interop.gl.GLView")
     arguments.instance("window", window, getattr(_loaded("window"), "BaseWindow", _NoWindow), "pyglet.window.Window")
     _check_context(view.gl_surface, window.context, "the window's context")
-    gl = contexts.GL(contexts.require())
+    gl = view.gl_surface._require_here().gl
     width, height = view.size
     kept = gl.integer(_DRAW_BINDING), window.viewport, window.projection
     gl.glBindFramebuffer(_FRAMEBUFFER, view.framebuffer)

@@ -121,11 +121,7 @@ def texture(surface: Surface) -> wgpu.GPUTexture:
             f"{surface!r} is of {surface.device!r}, which is not wgpu's: open it on a device of "
             "vkshare.engines.wgpu.open() with open_surface()"
         )
-    if image.is_presentable or image.is_host_import:
-        owner = "a window system's" if image.is_presentable else "the CPU backend's"
-        raise UnsupportedError(
-            f"{surface!r} in wgpu", f"its memory is {owner}, and can end before wgpu's texture", "copy it"
-        )
+    layer.refuse_foreign_memory(surface, image, "wgpu")
     usage = _usage(package, surface)
     with layer.offered(surface, image) as was_taken:
         made = _create(package, wgpu_device, surface, usage)

@@ -117,7 +117,7 @@ PAGES = {
 }
 
 
-LAYER_PAGES = ("pygfx", "wgpu")  # test_layer_pages.py
+LAYER_PAGES = ("pygfx", "slangpy", "wgpu")  # test_layer_pages.py
 
 
 def blocks(page: str) -> list[str]:

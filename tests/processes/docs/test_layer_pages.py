@@ -18,6 +18,10 @@ pytestmark = pytest.mark.driver_dependent
 # The module that a page's program needs, and what it prints.
 PROGRAMS = {
     "pygfx": ("pygfx", r"the plane is \[255 +0 +0 255\] before .*\nthe plane is \[ *0 255 +0 255\] before .*\n"),
+    "slangpy": (
+        "slangpy",
+        r"slangpy reads \[ *0 +0 +255 +255\]\nthe other device reads \[ *255 +0 +0 +255\]\n",
+    ),
     "wgpu": ("wgpu", r"wgpu drew \[255 +0 +0 255\] and kept \[ *0 +0 255 255\]\n0 bytes copied\n"),
 }
 
@@ -37,6 +41,8 @@ def test_the_program_of_a_page_prints_what_it_says(name: str, vks_adapter: vks.A
     program.write_text(program_of(ROOT / "docs" / "engines" / f"{name}.md"))
     command = [sys.executable, "-I", "-W", "error::ResourceWarning", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False)
+    if name == "slangpy" and "Failed to create device!" in done.stderr:
+        pytest.skip(f"slangpy itself makes no device on {vks_adapter.driver}")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(expected, done.stdout), done.stdout
     assert "outside its turn" not in done.stderr

@@ -110,18 +110,19 @@ def test_the_nearest_triangle_shows_in_whatever_order_they_are_drawn(scene: Scen
 def test_each_comparison_passes_the_pixels_that_it_names_and_writes_their_depth(
     scene: Scene, name: str, test: str, writes: bool
 ) -> None:
-    below = [(box(-1, -0.5, 0.25, GREEN), {}), (box(-0.5, 0, 0.5, GREEN), {}), (box(0, 0.5, 0.75, GREEN), {})]
+    below = [(box(-1, -0.5, 0.25, GREEN), {}), (box(-0.5, 0, 0.6, GREEN), {}), (box(0, 0.5, 0.75, GREEN), {})]
     scene.draw(*below)
     before = scene.depth.read()
-    np.testing.assert_array_equal(before[0, ::8, 0], stored(name, [0.25, 0.5, 0.75, 1]))
-    scene.draw((box(-1, 1, 0.5, RED), {"depth_test": test, "depth_write": writes}), clear=None)
-    new = stored(name, 0.5)
+    np.testing.assert_array_equal(before[0, ::8, 0], stored(name, [0.25, 0.6, 0.75, 1]))
+    scene.draw((box(-1, 1, 0.6, RED), {"depth_test": test, "depth_write": writes}), clear=None)
+    new = stored(name, 0.6)
     passes = COMPARISONS[test](new, before)
     np.testing.assert_array_equal(scene.red(), passes[:, :, 0])
     np.testing.assert_array_equal(scene.depth.read(), np.where(passes & writes, new, before))
 
 
-@pytest.mark.parametrize("z", [0.0, 1.0, 0.3, 0.7, 1 / 3, 1e-5, 0.99999, 1000.49 / 65535, 1000.51 / 65535])
+# GPUs compute z with a few bits below a code: halves may go either way there.
+@pytest.mark.parametrize("z", [0.0, 1.0, 0.3, 0.7, 1 / 3, 1e-5, 0.99999, 1000.4 / 65535, 1000.6 / 65535])
 def test_a_triangle_of_one_depth_stores_that_depth_rounded_to_nearest(scene: Scene, name: str, z: float) -> None:
     scene.draw((box(-1, 1, z, RED), {"depth_test": "always"}), clear=0.5)
     np.testing.assert_array_equal(scene.depth.read(), np.full((8, 32, 1), stored(name, z)))
@@ -267,12 +268,12 @@ def test_another_device_opens_it_and_sees_what_was_written_copied_and_drawn(
             .clear(colours, (0, 0, 0, 0))
             .draw_triangles(colours, box(-1, 1, 0, RED), depth=other, depth_test="equal")
             .draw_triangles(colours, box(-1, 1, 1, RED), depth=other, depth_test="equal")
-            .draw_triangles(colours, box(0, 1, 0.5, RED), depth=other, depth_test="always")
+            .draw_triangles(colours, box(0, 1, 0.6, RED), depth=other, depth_test="always")
         )
         equal = (seen == 0) | (seen == stored(name, 1))
         np.testing.assert_array_equal(colours.read() == 255, equal | (np.arange(40)[None, :, None] >= 20))
     with target.access(acquire=2):
-        assert (target.read()[:, 20:] == stored(name, 0.5)).all()
+        assert (target.read()[:, 20:] == stored(name, 0.6)).all()
 
 
 def test_another_process_draws_against_the_depth(device: vks.Device, peers: Callable[[], Peer], name: str) -> None:

@@ -10,7 +10,7 @@ from support.engine_packages import need_engine
 
 import vkshare as vks
 from vkshare.engines import blits
-from vkshare.interop.gl.context import GLError
+from vkshare.interop.gl.context import GL, GLError, require
 
 pytest_plugins = ["support.opengl_context"]
 pytestmark = [pytest.mark.rule("E15"), pytest.mark.slow]
@@ -83,6 +83,7 @@ def test_a_copy_leaves_the_programs_framebuffers_bound(device: vks.Device, own: 
 
 def test_a_texture_that_does_not_exist_is_an_error_of_opengl(own: Any) -> None:
     assert own
-    assert blits.texture_size(0) == (0, 0)
-    with pytest.raises(GLError, match="texture 4711"), blits.framebuffer_of(4711):
+    gl = GL(require())
+    assert blits.texture_size(gl, 0) == (0, 0)
+    with pytest.raises(GLError, match="texture 4711"), blits.framebuffer_of(gl, 4711):
         pass

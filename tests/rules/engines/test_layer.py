@@ -203,12 +203,12 @@ def many_engines_and_threads(turns: int) -> int:
                 texture = engine.texture(surface)
                 for turn in range(turns):
                     with surface.access(2 * turn, 2 * turn + 1, 60):
-                        engine.clear(texture, (number / 4, 0, 1, 1))
+                        engine.clear(texture, (number / 5, 0, 1, 1))
                     with surface.access(2 * turn + 1, 2 * turn + 2, 60) as view:
                         engine.device.submit(engine.device.record().fill_rect(view, (0, 0, 8, 8), (0, 1, 0, 1)))
                         pixels = surface.read()
                         assert (pixels[0, 0] == (0, 255, 0, 255)).all()
-                        assert (pixels[15, 63] == (round(number * 255 / 4), 0, 255, 255)).all()
+                        assert (pixels[15, 63] == (51 * number, 0, 255, 255)).all()
                     surface.acquire(2 * turn + 2, 60)
                     surface.release(2 * turn + 2)
         except BaseException as error:
