@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native, formats
-from vkshare.backends.base import BUFFER_USAGES, USAGES, Adapter, Capabilities
+from vkshare.backends.base import USAGES, Adapter, Capabilities
 from vkshare.core import surface_factory
-from vkshare.core.buffer import Buffer
 from vkshare.core.commands import CommandList, Submission
+from vkshare.core.device_buffers import DeviceBuffers
+from vkshare.core.device_fences import DeviceFences
 from vkshare.core.discard import without_unowned
-from vkshare.core.fence import Fence
 from vkshare.core.foreign_images import ForeignImages
 from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.core.vulkan_handles import Handles, QueueLock
 from vkshare.errors import ClosedError, UnsupportedError
-from vkshare.ipc.descriptors import BufferDescriptor, FenceDescriptor, SurfaceDescriptor
+from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.util import arguments, handles, hooks
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
 
 _log = logging.getLogger("vkshare.device")
-
-DEFAULT_BUFFER_USAGE = ("copy", "storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class DeviceStatistics:
     buried: int  # memory of closed surfaces whose deletion is deferred, because work or an array may still use it
 
 
-class Device(ForeignImages):
+class Device(DeviceFences, DeviceBuffers, ForeignImages):
     """A rendering context: one order of work on an adapter. Two devices in one process share as two processes do.
 
     If the driver has a transfer-only queue family, pure copies run on a second queue of that
@@ -164,75 +162,6 @@ class Device(ForeignImages):
         return Handles(**self._backend.engine_handles(), lock=QueueLock(self))
 
     # ---- factories ----------------------------------------------------------------------------------------------
-
-    def create_fence(self, initial: int = 0) -> Fence:
-        """Makes a fence whose value is `initial`; this device and the host signal it.
-
-        Parameters
-        ----------
-        initial
-            The value that is completed at first, 0 to 2**64 - 1.
-
-        Returns
-        -------
-        Fence
-            Close it, or use it in a ``with`` block.
-
-        Examples
-        --------
-        >>> with device.create_fence() as fence:
-        ...     submission = device.submit(device.record(), signals=(fence, 1))
-        ...     fence.wait(1, timeout=10)
-        ...     fence.value
-        1
-        """
-        return Fence(self, initial)
-
-    def open_fence(self, descriptor: FenceDescriptor) -> Fence:
-        """Opens a read-only follower of another device's or process's fence.
-
-        Parameters
-        ----------
-        descriptor
-            As ``fence.export()`` returned it there; it stays usable.
-
-        Returns
-        -------
-        Fence
-            The follower; its value can be waited for, and not signalled.
-
-        Raises
-        ------
-        DescriptorError
-            The descriptor, or the page behind it, was refused.
-        """
-        self._check()
-        arguments.instance("descriptor", descriptor, FenceDescriptor)
-        page, semaphore = descriptor._open_fds()
-        return Fence._open(self, page, surface_factory.usable_semaphore(self, semaphore, *descriptor.uuids))
-
-    def adopt_fence(self, vk_semaphore: Any) -> Fence:
-        """Wraps an engine's own timeline semaphore (VkSemaphore), which is never destroyed by vkshare.
-
-        Parameters
-        ----------
-        vk_semaphore
-            The handle: an int, a cffi or a ctypes pointer.
-
-        Returns
-        -------
-        Fence
-            A fence with the semaphore's value.
-
-        Raises
-        ------
-        UnsupportedError
-            The device is on the CPU backend.
-        """
-        self._check()
-        if self.backend != "vulkan":
-            raise UnsupportedError("adopt_fence()", "the CPU backend has no VkSemaphores", "use create_fence()")
-        return Fence._adopt(self, handles.not_null(vk_semaphore, "vk_semaphore"))
 
     def create_surface(
         self,
@@ -368,93 +297,6 @@ class Device(ForeignImages):
         with self._active_call(), self._lock:  # close() waits for this lock
             self._check()
             return surface_factory.adopt_image(self, surface._open_image(), alias_of=surface, discard=discard)
-
-    def create_buffer(self, nbytes: int, *, usage: Iterable[str] = DEFAULT_BUFFER_USAGE) -> Buffer:
-        """Makes a buffer that can be exported: all zeros, not owned, key 0 (rule E5).
-
-        It is host memory on the CPU backend and on software Vulkan, where its views have an array,
-        and device memory on a GPU.
-
-        Parameters
-        ----------
-        nbytes
-            Bytes, 1 to what the driver allows.
-        usage
-            Of ``"copy"`` (command lists may copy it), ``"storage"``, ``"vertex"``, ``"index"``, ``"uniform"`` and
-            ``"indirect"``: the VkBufferUsageFlags of an engine's commands.
-
-        Returns
-        -------
-        Buffer
-            Close it, or use it in a ``with`` block.
-
-        Raises
-        ------
-        ValueError, TypeError
-            An argument is not as above.
-        UnsupportedError
-            The driver cannot share the memory of buffers.
-
-        Examples
-        --------
-        >>> with device.create_buffer(4096, usage=("copy", "vertex")) as buffer:
-        ...     buffer.nbytes
-        4096
-        """
-        self._check()
-        self._reap()
-        number = arguments.integer("nbytes", nbytes, 1)
-        words = arguments.choices("usage", usage, BUFFER_USAGES)
-        with self._active_call():
-            self._check()
-            return surface_factory.create_buffer(self, number, words)
-
-    def open_buffer(self, buffer: BufferDescriptor | Buffer) -> Buffer:
-        """Opens a handle of a buffer, which takes part in its keyed mutex.
-
-        Parameters
-        ----------
-        buffer
-            The descriptor that another device or process exported, which stays usable; or, in this process, the
-            Buffer itself. One of this very device is aliased, as open_surface() does with a surface.
-
-        Returns
-        -------
-        Buffer
-            The new handle, not owned.
-
-        Raises
-        ------
-        DescriptorError
-            The descriptor, or the page behind it, was refused, or all handles of the buffer are gone (rule K20).
-        DeviceMismatchError
-            Its memory is of another device or driver; the text names both (rule X17).
-        UnsupportedError
-            This adapter cannot open such memory.
-        ClosedError
-            The Buffer is closed.
-
-        Examples
-        --------
-        >>> with device.create_buffer(4096) as buffer, buffer.export() as descriptor:
-        ...     with device.open_buffer(descriptor) as handle:
-        ...         handle.is_owned
-        False
-        """
-        self._check()
-        self._reap()
-        if not isinstance(buffer, (Buffer, BufferDescriptor)):
-            raise TypeError(f"buffer must be a Buffer or a BufferDescriptor, not {type(buffer).__name__}")
-        if isinstance(buffer, BufferDescriptor):
-            with self._active_call():
-                self._check()
-                return surface_factory.open_buffer(self, buffer)
-        if buffer.device is not self:
-            with buffer.export() as descriptor:
-                return self.open_buffer(descriptor)
-        with self._active_call(), self._lock:  # close() waits for this lock
-            self._check()
-            return surface_factory.alias_of(self, buffer)
 
     def create_swapchain(
         self,
