@@ -21,7 +21,7 @@ from results import NATIVE, RESULTS, ROOT, Results, from_junit
 
 DRIVERS = ("cpu", "lavapipe25", "swiftshader", "lavapipe22", "gpu")  # the longest first
 SERIAL_DRIVERS = ("cpu", "lavapipe25")  # in `make test`; in `make test-full` each driver has a serial part
-PARTS = {"cpu": 2}  # that run beside each other, each with every second module: cpu has as many tests as the others
+PARTS = {"cpu": 2, "lavapipe25": 2}  # that run beside each other, each with every second module
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 PYTEST = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
 NO_TESTS_COLLECTED = 5  # pytest's exit status

@@ -115,6 +115,8 @@ vks_status vks_image_take_memory(vks_surface_image *image, int fd);
 vks_status vks_image_export(const vks_surface_image *image, int *fd);
 /* Destroys the Vulkan objects. Caller holds engine->lock. */
 void vks_image_destroy_objects(vks_surface_image *image);
+/* Bytes of the heap that its memory is in. */
+VkDeviceSize vks_image_heap_size(const vks_surface_image *image);
 /* Destroys and frees everything; nothing runs on it. */
 void vks_image_free(vks_surface_image *image);
 VkImageUsageFlags vks_image_usage(const vks_surface_body *body);

@@ -54,6 +54,9 @@ static vks_status place(vks_surface_image *image, const vks_import_info *info)
                         (unsigned long long)info->offset, (unsigned long long)alignment);
     if (!has_room(info->size, info->offset, needed))
         return no_room(info, needed);
+    if (info->size > vks_image_heap_size(image))
+        return vks_fail(VKS_BAD_PAGE, 0, "size is %llu; the image is in a heap of %llu bytes, and no memory is larger",
+                        (unsigned long long)info->size, (unsigned long long)vks_image_heap_size(image));
     if (image->engine->physical.adapter.is_software) /* it gets memory of its own */
         body->dedicated = wanted && is_exact;
     else if (info->is_dedicated && !is_exact)

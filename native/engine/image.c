@@ -81,14 +81,16 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
     VkPhysicalDeviceExternalImageFormatInfo external = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_IMAGE_FORMAT_INFO, .handleType = handle_type};
     VkPhysicalDeviceImageFormatInfo2 info = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_FORMAT_INFO_2,
-                                             .pNext = &external,
+                                             /* NVIDIA has no images where a chain names type 0. */
+                                             .pNext = handle_type ? &external : NULL,
                                              .format = vks_vulkan_format(body->format),
                                              .type = VK_IMAGE_TYPE_2D,
                                              .tiling = vks_image_tiling(body),
                                              .usage = vks_image_usage(body),
                                              .flags = create_flags(body)};
     VkExternalImageFormatProperties shared = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES};
-    VkImageFormatProperties2 answer = {.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2, .pNext = &shared};
+    VkImageFormatProperties2 answer = {.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2,
+                                       .pNext = handle_type ? &shared : NULL};
     const char *name = engine->physical.adapter.name, *tiling = body->tiling == VKS_OPTIMAL ? "optimal" : "linear";
     if (vks_format_is_depth(body->format) && body->tiling != VKS_OPTIMAL)
         return vks_fail(VKS_UNSUPPORTED, 0,
@@ -204,6 +206,12 @@ static uint32_t memory_type(const vks_surface_image *image)
                                        for_device[] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
     return vks_physical_memory_type(&image->engine->physical, image->needs.memoryTypeBits,
                                     is_for_host(image) ? for_host : for_device);
+}
+
+VkDeviceSize vks_image_heap_size(const vks_surface_image *image)
+{
+    const VkPhysicalDeviceMemoryProperties *memory = &image->engine->physical.memory;
+    return memory->memoryHeaps[memory->memoryTypes[memory_type(image)].heapIndex].size;
 }
 
 static vks_status allocate(vks_surface_image *image, const void *extra)

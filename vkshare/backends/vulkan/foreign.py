@@ -64,6 +64,9 @@ def _place(image: VulkanImage, memory: MemoryHandle) -> None:
             f"size is {memory.size}; {what} takes {needs.size} bytes from offset {memory.offset} on, so allowed is at "
             f"least {memory.offset + needs.size}"
         )
+    heap = image.context.physical.heap_sizes[image.memory_type()]
+    if memory.size > heap:
+        raise DescriptorError(f"size is {memory.size}; {what} is in a heap of {heap} bytes, and no memory is larger")
     is_exact = (memory.size, memory.offset) == (needs.size, 0)
     if image.context.physical.is_software:  # it gets memory of its own, which is as the driver wants it
         image.is_dedicated = wanted and is_exact

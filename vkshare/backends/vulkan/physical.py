@@ -33,6 +33,7 @@ class PhysicalDevice:
     max_timeline_difference: int
     host_pointer_alignment: int  # bytes; 0: host pointers cannot be imported
     memory_types: tuple[int, ...]  # VkMemoryPropertyFlags by memory type index
+    heap_sizes: tuple[int, ...]  # bytes, of the type's heap, by memory type index
     graphics_family: int | None  # the first queue family that draws
     transfer_family: int | None  # the first that only copies, any rectangle of pixels: a copy engine of its own
     can_name: bool  # VK_EXT_debug_utils is enabled on the instance
@@ -74,6 +75,9 @@ class PhysicalDevice:
             max_timeline_difference=timeline.maxTimelineSemaphoreValueDifference,
             host_pointer_alignment=host.minImportedHostPointerAlignment if imports_host else 0,
             memory_types=tuple(types.memoryTypes[i].propertyFlags for i in range(types.memoryTypeCount)),
+            heap_sizes=tuple(
+                int(types.memoryHeaps[types.memoryTypes[i].heapIndex].size) for i in range(types.memoryTypeCount)
+            ),
             graphics_family=next((i for i, f in enumerate(families) if f.queueFlags & VK.QUEUE_GRAPHICS_BIT), None),
             # NVIDIA's alone were tried. With Mesa's backend_vulkan.c would destroy semaphores too
             # early (DYING_LIMIT).

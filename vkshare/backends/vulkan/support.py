@@ -44,7 +44,7 @@ def raw_format(pixel_format: Format) -> int | None:
 
 
 def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: int) -> bool:
-    """Asks the driver for such an image, shared with the VkExternalMemoryFeatureFlags `needed`.
+    """Asks the driver for such an image, shared with the VkExternalMemoryFeatureFlags `needed`; type 0: not shared.
 
     Returns whether its memory must be dedicated to it.
 
@@ -59,10 +59,12 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
     where = f"{physical.name} ({physical.driver})"
     if spec.format.is_depth and spec.tiling == "linear":
         raise UnsupportedError(what, "Vulkan has depth in the driver's own order", _hint(spec))
-    external = new("VkPhysicalDeviceExternalImageFormatInfo", handleType=handle_type)
+    external = None  # of no handle type: an engine's own image. NVIDIA has none where a chain names type 0
+    if handle_type:
+        external = new("VkPhysicalDeviceExternalImageFormatInfo", handleType=handle_type)
     info = new("VkPhysicalDeviceImageFormatInfo2", pNext=external, type=VK.IMAGE_TYPE_2D, **fields(spec))
     shared = new("VkExternalImageFormatProperties")
-    out = new("VkImageFormatProperties2", pNext=shared)
+    out = new("VkImageFormatProperties2", pNext=shared if handle_type else None)
     try:
         physical.vk.vkGetPhysicalDeviceImageFormatProperties2(physical.handle, info, out)
     except VulkanError as error:
