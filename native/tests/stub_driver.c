@@ -488,9 +488,12 @@ vks_surface *stub_surface(vks_device *device, vks_surface *of)
     int page, semaphore;
     uint32_t image = new_image(of);
     vks_surface_info info = info_of(image);
-    if (of && vks_surface_export(of, &page, &semaphore) != VKS_OK)
+    vks_status status = VKS_OK;
+    while (of && (status = vks_surface_export(of, &page, &semaphore)) == VKS_INTERRUPTED)
+        ;
+    if (status)
         return NULL;
-    vks_status status =
+    status =
         of ? vks_surface_open(device, &info, page, semaphore, &surface) : vks_surface_create(device, &info, &surface);
     return status == VKS_OK ? note_handle(surface, image) : NULL;
 }
