@@ -163,7 +163,8 @@ def test_the_jobs_of_make_test_are_among_those_of_make_test_full():
     assert {
         "cpu.pytest-1",
         "cpu.pytest-2",
-        "lavapipe25.pytest",
+        "lavapipe25.pytest-1",
+        "lavapipe25.pytest-2",
         "lavapipe22.pytest",
         "swiftshader.pytest",
         "native.ctest-plain",
