@@ -104,6 +104,21 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     return status;
 }
 
+/* Only an engine in the device's own queue (sync() without a signal) has work that no serial covers. */
+vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline)
+{
+    uint64_t serial;
+    if (!surface->engine_serial || surface->engine_semaphore)
+        return VKS_OK;
+    vks_status status = lock_queue(surface->device, deadline);
+    if (status)
+        return status;
+    if (is_in_order(surface))
+        status = submit_acquire(surface, true, &serial);
+    unlock_queue(surface->device);
+    return status;
+}
+
 vks_status vks_surface_release_to_external(vks_surface *surface, uint64_t deadline, uint64_t semaphore)
 {
     VKS_NEEDS(surface);

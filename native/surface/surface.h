@@ -274,6 +274,10 @@ vks_status vks_surface_sleep_on_values(vks_surface *surface, uint32_t seq, uint6
 vks_status vks_surface_as_waiter(vks_surface *surface, vks_status (*call)(vks_surface *surface, uint64_t deadline),
                                  uint64_t deadline);
 
+/* ---- external.c ---- */
+/* Submits a batch behind the engine's submissions of this ownership, for the CPU to wait for. Takes the lock. */
+vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline);
+
 /* ---- network.c: for surface queues, whose pairs carry the ownership ----
  *
  *  - acquire_epoch: acquires at once, because no other party may acquire it. The pair names the

@@ -76,7 +76,9 @@ static vks_status wait_own_work(vks_device *device, uint64_t serial, uint64_t de
 static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    vks_status status;
+    vks_status status = vks_surface_follow_engine(surface, deadline);
+    if (status)
+        return status;
     pthread_mutex_lock(&device->lock);
     bool owned = surface->owned, held = surface->held > 0, ours = is_own_work(surface);
     vks_wait_point wait_point = surface->ownership.wait_point;

@@ -294,6 +294,26 @@ def test_an_engines_submission_comes_after_held_work_of_the_previous_owner() -> 
     assert run_with_layer(held_release, 0.2) == (True, True)
 
 
+def stale_turns(turns: int) -> int:
+    """The turns in which the CPU read other pixels than the engine had drawn, or lost its own."""
+    stale = 0
+    with pair(8, 8, "rgba8unorm") as (engine, near, texture, _):
+        for turn in range(turns):
+            with near.access():
+                engine.clear(texture, (turn % 2, 0, 1, 1))
+                stale += not (near.read() == (255 * (turn % 2), 0, 255, 255)).all()
+                engine.clear(texture, (0, 1, 0, 1))
+                near.write(np.full((8, 8, 4), 7, np.uint8))
+            with near.access():
+                stale += not (near.read() == 7).all()
+    return stale
+
+
+@pytest.mark.rule("E12")
+def test_the_cpu_reads_and_writes_after_the_engines_submissions_of_its_turn() -> None:
+    assert run_with_layer(stale_turns, 100) == 0
+
+
 # ---- without wgpu ----------------------------------------------------------------------------------------------------
 
 
