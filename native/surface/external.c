@@ -104,17 +104,20 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     return status;
 }
 
-/* Only an engine in the device's own queue (sync() without a signal) has work that no serial covers. */
-vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline)
+bool vks_surface_has_engine_work(const vks_surface *surface)
 {
-    uint64_t serial;
-    if (!surface->engine_serial || surface->engine_semaphore)
-        return VKS_OK;
+    return surface->engine_serial && !surface->engine_semaphore && is_in_order(surface);
+}
+
+vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline, uint64_t *serial)
+{
     vks_status status = lock_queue(surface->device, deadline);
     if (status)
         return status;
-    if (is_in_order(surface))
-        status = submit_acquire(surface, true, &serial);
+    if (vks_surface_has_engine_work(surface)) /* no other thread was first */
+        status = submit_acquire(surface, true, serial);
+    else
+        *serial = surface->last_serial;
     unlock_queue(surface->device);
     return status;
 }

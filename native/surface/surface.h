@@ -275,8 +275,11 @@ vks_status vks_surface_as_waiter(vks_surface *surface, vks_status (*call)(vks_su
                                  uint64_t deadline);
 
 /* ---- external.c ---- */
-/* Submits a batch behind the engine's submissions of this ownership, for the CPU to wait for. Takes the lock. */
-vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline);
+/* Whether an engine in the device's own queue (sync() without a signal) may have submitted work that no
+ * serial covers. Caller holds device->lock. */
+bool vks_surface_has_engine_work(const vks_surface *surface);
+/* Submits a batch behind that work; *serial is what the CPU waits for. Takes device->lock. */
+vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline, uint64_t *serial);
 
 /* ---- network.c: for surface queues, whose pairs carry the ownership ----
  *

@@ -76,16 +76,17 @@ static vks_status wait_own_work(vks_device *device, uint64_t serial, uint64_t de
 static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    vks_status status = vks_surface_follow_engine(surface, deadline);
-    if (status)
-        return status;
+    vks_status status;
     pthread_mutex_lock(&device->lock);
     bool owned = surface->owned, held = surface->held > 0, ours = is_own_work(surface);
+    bool has_engine_work = vks_surface_has_engine_work(surface);
     vks_wait_point wait_point = surface->ownership.wait_point;
     uint64_t serial = surface->last_serial;
     pthread_mutex_unlock(&device->lock);
     if (!owned)
         return vks_surface_not_owned(surface);
+    if (has_engine_work && (status = vks_surface_follow_engine(surface, deadline, &serial)))
+        return status;
     if ((ours && (status = wait_own_work(device, serial, deadline))) ||
         (status = vks_wait_point_wait(surface, &wait_point, deadline)))
         return status;
