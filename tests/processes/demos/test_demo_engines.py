@@ -32,7 +32,6 @@ def demo(*arguments: str) -> Any:
     return support.demo_runs.demo("engines", "--headless", *arguments, environment=ALONE, timeout=115)
 
 
-@pytest.mark.every_driver
 @pytest.mark.rule("E15")
 def test_engines_that_are_killed_draw_the_wall_and_one_picture(vks_adapter: Any, tmp_path: Path) -> None:
     for package in PACKAGES:
@@ -49,8 +48,7 @@ def test_engines_that_are_killed_draw_the_wall_and_one_picture(vks_adapter: Any,
         assert names == set(ARTISTS)
     assert report["rounds"] > 1
     assert sum(engine["kills"] for engine in there) >= 1
-    if "moderngl" in names:  # whose turn takes long enough to be caught in it
-        assert report["recoveries"] >= 1, "the first was killed inside its turn"
+    assert report["recoveries"] >= 1, "the first was killed inside its turn"
     for engine in there:
         assert engine["shown"] > 0, engine
         assert engine["turns"] > 0, engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import time
 from collections import Counter, deque
@@ -27,6 +28,7 @@ ARTISTS: dict[str, type[Artist]] = {
     "PyVista": artists.VTK,
     "Matplotlib": artists.Matplotlib,
 }
+DIE = b"!"  # from the parent: be killed inside the next turn on the picture
 PATIENCE = 0.25  # seconds of a wait for a turn, between two looks at whether the demo is over
 _RECOVERING = 0.01  # seconds between two attempts while the parent recovers the picture
 _TOLD = 0.2  # seconds between two reports
@@ -84,6 +86,7 @@ class _Play:
         self._picture_turns = artist.take(self._picture) if artist.draws_parts else self._picture
         self._own = artist.device.create_surface(*part.cell[2:], "rgba8unorm", usage=tuple(self._tile.usage))
         self._own_turns = artist.take(self._own)
+        self._dies_in_turn = False
         self._counts: Counter[str] = Counter()
         self._in_turns: deque[float] = deque(maxlen=_SAMPLES)  # seconds of a picture
         self._in_submits: deque[float] = deque(maxlen=_SAMPLES)  # of the same by the engine's own submit
@@ -99,13 +102,24 @@ class _Play:
         self._in_submits.clear()
         process.tell(status, ready=True)
         number, told = 0, 0.0
-        while not select.select([self._link], [], [], 0)[0]:
+        while self._goes_on():
             number += self._attempt(self._draw_tile, number, "shown", "tile_copies")
             self._attempt(self._take_turn, number, "turns", "turn_copies")
             self._attempt(self._measure, number, "measured", "measured_copies")
             if time.monotonic() - told >= _TOLD:
                 told = time.monotonic()
                 process.tell(status, counts=self._counts, extra=self._extra())
+
+    def _goes_on(self) -> bool:
+        """Whether the parent's end of the socket is open; it may have asked for a death."""
+        if not select.select([self._link], [], [], 0)[0]:
+            return True
+        self._dies_in_turn = self._link.recv(1) == DIE
+        return self._dies_in_turn
+
+    def _die_if_asked(self) -> None:
+        if self._dies_in_turn:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _attempt(self, draw: Any, number: int, counter: str, copies: str) -> bool:
         """Whether the surface's turn came, and was taken."""
@@ -138,12 +152,14 @@ class _Play:
         if artist.draws_parts:
             with self._picture_turns.access(*keys, timeout=PATIENCE) as view:
                 artist.draw(view, self._picture_turns, part.cell, number)
+                self._die_if_asked()
             return
         with self._own_turns.access(0, 0) as view:
             artist.draw(view, self._own_turns, (0, 0, *part.cell[2:]), number)
         with self._own.access(0, 0), self._picture.access(*keys, timeout=PATIENCE) as view:
             artist.copies += 1
             artist.device.submit(artist.device.record().composite(self._own, view, at=part.cell[:2]))
+            self._die_if_asked()
 
     def _measure(self, number: int) -> None:
         """A picture inside a turn, against one that the engine submits while it owns the surface all the time."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from vkshare.compositor.window_host import Signals
 from vkshare.demos import pictures, process
-from vkshare.demos.engines.player import ARTISTS, Part
+from vkshare.demos.engines.player import ARTISTS, DIE, Part
 from vkshare.demos.engines.wall import Wall
 from vkshare.demos.options import EnginesOptions
 from vkshare.demos.process import Child
@@ -17,8 +17,6 @@ from vkshare.util.closing import Scoped
 
 _LOOK = 0.005  # seconds between two looks at the processes, and at turns of those that are not there
 _STARTING = 90.0  # seconds that the engines may take to start, all at once
-_CATCHING = 2.0  # seconds in which an engine is caught inside its turn
-_STOPPING = 0.002  # seconds until a process has stopped
 _SHOWING = 20.0  # seconds until each process's tile is shown
 _LAST = 0.5  # seconds for the last pictures to be shown, once all processes are there
 
@@ -61,6 +59,11 @@ class _Seat:
         """Its process draws."""
         return self.child is not None and "ready" in self.child.reported
 
+    @property
+    def is_there(self) -> bool:
+        """It plays, and is not about to be killed: each kill is followed by a start."""
+        return self.plays and self.kills < self.starts
+
     def counts(self) -> dict[str, int]:
         """The totals with those of the process that runs."""
         reported = self.child.reported if self.child else {}
@@ -91,7 +94,7 @@ class _Cast(Scoped):
         due, victim = begin + options.kill_after, 0
         while not self._is_over(signals) and (now := time.monotonic()) - begin < options.seconds:
             self._look(signals)
-            playing = [seat for seat in self._seats if seat.plays]
+            playing = [seat for seat in self._seats if seat.is_there]
             if now >= due and playing and len(playing) == sum(not seat.why for seat in self._seats):
                 due = now + options.kill_after
                 self._kill(playing[victim % len(playing)], in_turn=victim % 2 == 0)
@@ -161,21 +164,14 @@ class _Cast(Scoped):
                 descriptor.send(seat.link, 10.0)
 
     def _kill(self, seat: _Seat, *, in_turn: bool) -> None:
-        """At any moment; or inside its turn on the picture, where it was stopped."""
-        if seat.child is None:
+        """SIGKILL now; or inside its next turn on the picture, where it sends that to itself."""
+        if seat.child is None or seat.link is None:
             return
-        victim, deadline = seat.child.process, time.monotonic() + _CATCHING
-        while in_turn and time.monotonic() < deadline:
-            if not self._wall.is_turn_of(victim.pid):
-                continue
-            victim.send_signal(signal.SIGSTOP)
-            time.sleep(_STOPPING)
-            if self._wall.is_turn_of(victim.pid):
-                break
-            victim.send_signal(signal.SIGCONT)
         seat.kills += 1
-        seat.child.reported.pop("ready")
-        victim.kill()
+        if in_turn:
+            seat.link.send(DIE)
+        else:
+            seat.child.process.kill()
 
     def _look(self, signals: Signals) -> None:
         """Takes in what the processes and the user did."""
@@ -214,7 +210,7 @@ class _Cast(Scoped):
         """Whether each engine draws, or does not run here."""
         deadline = time.monotonic() + _STARTING
         while not self._is_over(signals):
-            waiting = [seat.name for seat in self._seats if not (seat.plays or seat.why)]
+            waiting = [seat.name for seat in self._seats if not (seat.is_there or seat.why)]
             if not waiting:
                 return True
             if time.monotonic() > deadline:

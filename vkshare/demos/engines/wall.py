@@ -105,10 +105,6 @@ class Wall(Scoped):
                 self.picture.acquire(key, timeout=0)
                 self.picture.release(next(each for each in range(key + 1, SHOWN + 1) if each not in absent))
 
-    def is_turn_of(self, pid: int) -> bool:
-        """Whether that process owns the picture."""
-        return self.picture.mutex.statistics().owner_pid == pid
-
     @property
     def rounds(self) -> int:
         """How often the compositor took the picture."""
