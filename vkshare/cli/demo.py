@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from vkshare.cli import demo_reports, demo_stage
+from vkshare.cli import demo_engines, demo_reports, demo_stage
 from vkshare.cli.demo_arguments import failed
 
 HELP = "programs that show what vkshare is for; each has --help"
@@ -94,6 +94,17 @@ _DEMOS = {
         "other client. Esc or the close button ends it.",
         demo_reports.desktop_arguments,
         demo_reports.desktop,
+    ),
+    "engines": Demo(
+        "stock engines from PyPI, a process each, draw one picture in turns and a wall side by side",
+        "Engines from PyPI (moderngl, pyglet, wgpu, pygfx, slangpy, Panda3D, PyVista, Matplotlib) draw in a process "
+        "each: a tile of the compositor's wall, and in turns one picture, in its middle. One after the other is killed "
+        "every few seconds and started again. The report says per engine how many turns it took, how many copies they "
+        "made, and what a turn costs over the engine's own submit; and which engines do not run here, and why. Exit "
+        "status 0 only if each of the others is on the wall and in the picture at the end. Esc or the close button "
+        "ends it.",
+        demo_engines.add_arguments,
+        demo_engines.run,
     ),
 }
 

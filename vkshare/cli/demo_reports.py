@@ -35,7 +35,7 @@ def _options(args: argparse.Namespace, **more: Any) -> Options:
     return Options(**options_of(args), image=args.image, frames=args.frames, **more)
 
 
-def _run(run: Callable[[Signals], dict[str, Any] | None], as_json: bool, text: _Text) -> int:
+def run_to_report(run: Callable[[Signals], dict[str, Any] | None], as_json: bool, text: _Text) -> int:
     """Runs it until a signal comes, and prints its report."""
     from vkshare.compositor.window_host import Signals
 
@@ -46,13 +46,13 @@ def _run(run: Callable[[Signals], dict[str, Any] | None], as_json: bool, text: _
     return tell(report, as_json, text)
 
 
-def _lines(report: dict[str, Any], facts: dict[str, Any], width: int) -> list[str]:
+def fact_lines(report: dict[str, Any], facts: dict[str, Any], width: int) -> list[str]:
     """The facts, and where the picture is."""
     picture = {} if report["output"] is None else {"picture": report["output"]}
     return [f"{name:<{width}} {value}" for name, value in (facts | picture).items()]
 
 
-def _faults(report: dict[str, Any]) -> list[str]:
+def fault_lines(report: dict[str, Any]) -> list[str]:
     return ["", *report["faults"]] if report["faults"] else []
 
 
@@ -74,7 +74,7 @@ def shared(args: argparse.Namespace) -> int:
         with _progress(options.frames) as progress:
             return shared.run(options, signals, progress)
 
-    return _run(run, args.json, _shared_text)
+    return run_to_report(run, args.json, _shared_text)
 
 
 @contextlib.contextmanager
@@ -106,7 +106,9 @@ def _shared_text(report: dict[str, Any]) -> str:
         for h in report["handovers"]
     ]
     head = ("HAND-OVER", "P50", "P99", "OWNED BEFORE")
-    return "\n".join([*_lines(report, facts, 9), "", table.render(head, rows, right=head[1:]), *_faults(report)])
+    return "\n".join(
+        [*fact_lines(report, facts, 9), "", table.render(head, rows, right=head[1:]), *fault_lines(report)]
+    )
 
 
 def _copied(report: dict[str, Any]) -> str:
@@ -161,7 +163,7 @@ def _text_text(report: dict[str, Any]) -> str:
         "copied": f"{table.nbytes(round(report['copied_per_frame']))} a frame",
         "checked": seen if report["written"] else "the library drew NOTHING",
     }
-    return "\n".join(_lines(report, facts, 11))
+    return "\n".join(fact_lines(report, facts, 11))
 
 
 # ---- desktop -------------------------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ def desktop(args: argparse.Namespace) -> int:
     more = {"is_one_process": args.one_process, "crash_after": args.crash_after}
     options = DesktopOptions(**options_of(args), frames=frames_of(args), headless=args.headless, **more)
     try:
-        return _run(lambda signals: desktop.run(options, signals), args.json, _desktop_text)
+        return run_to_report(lambda signals: desktop.run(options, signals), args.json, _desktop_text)
     except NoDisplay as error:
         return failed(str(error), 2)
 
@@ -208,4 +210,6 @@ def _desktop_text(report: dict[str, Any]) -> str:
     columns = ("name", "shown", "lost", "superseded", "windows", "state", "detail")
     rows = [tuple(client[column] for column in columns) for client in report["clients"]]
     head = ("CLIENT", "SHOWN", "LOST", "SUPERSEDED", "WINDOWS", "STATE", "")
-    return "\n".join([*_lines(report, facts, 11), "", table.render(head, rows, right=head[1:5]), *_faults(report)])
+    return "\n".join(
+        [*fact_lines(report, facts, 11), "", table.render(head, rows, right=head[1:5]), *fault_lines(report)]
+    )

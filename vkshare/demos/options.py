@@ -67,6 +67,22 @@ class DesktopOptions(StageOptions):
             raise ValueError(f"crash-after is {self.crash_after:g} s; allowed are 0.1 to 3600")
 
 
+@dataclass(frozen=True, slots=True)
+class EnginesOptions(StageOptions):
+    """See `vkshare demo engines --help`. `seconds` count from when every engine draws."""
+
+    SMALLEST: ClassVar[tuple[int, int]] = (480, 360)  # below, the captions cannot be read
+
+    seconds: float = 30.0
+    kill_after: float = 5.0  # seconds
+
+    def __post_init__(self) -> None:
+        """ValueError naming what is not allowed."""
+        StageOptions.__post_init__(self)
+        if not 0.1 <= self.kill_after <= 3600:
+            raise ValueError(f"kill-after is {self.kill_after:g} s; allowed are 0.1 to 3600")
+
+
 _SHARED_MEMORY = {"opaque_fd", "memfd"}
 
 

@@ -247,5 +247,6 @@ def test_the_make_targets_of_the_readme_exist() -> None:
 def test_the_pictures_are_small() -> None:
     assert 0 < (ROOT / "docs/images/demo.png").stat().st_size < 300 * 1024
     assert 0 < (ROOT / "docs/images/desktop.png").stat().st_size < 200 * 1024
+    assert 0 < (ROOT / "docs/images/engines.png").stat().st_size < 300 * 1024
     assert 0 < (ROOT / "docs/images/presentation.svg").stat().st_size < 250 * 1024
     assert 0 < Path(vkshare.demos.__file__).with_name("assets").joinpath("picture.png").stat().st_size < 60 * 1024
