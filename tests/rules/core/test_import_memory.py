@@ -150,7 +150,9 @@ def test_imported_memory_outlives_the_process_that_allocated_it(device: vks.Devi
         assert_images_equal(surface.read(), pixels)
 
 
-def test_the_fd_belongs_to_the_surface_on_success_and_stays_the_callers_on_failure(device: vks.Device, vks_open: Open) -> None:
+def test_the_fd_belongs_to_the_surface_on_success_and_stays_the_callers_on_failure(
+    device: vks.Device, vks_open: Open
+) -> None:
     surface = device.create_surface(16, 16)
     if surface.tiling == "linear" and device.adapter.kind == "gpu":
         pytest.skip("a GPU's linear surfaces are in host memory, and imported ones in its own")
