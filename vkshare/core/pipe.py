@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 
@@ -163,7 +164,8 @@ class Sender(_PipeEnd):
         self._free: Consumer = back.open_consumer(device)
         self._kept: list[Surface] = []  # of frames that were not sent, and of a dead receiver
         self._left: list[Surface] = []  # abandoned surfaces with unfinished work
-        self._turn = asyncio.Lock()  # held by the task that draws
+        # Held by the task that draws, for each event loop: a lock wakes tasks of its own loop alone.
+        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
     @contextlib.contextmanager
     def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
@@ -209,7 +211,7 @@ class Sender(_PipeEnd):
         """Hands out a free surface as frame() does, for asyncio: the wait for it suspends the task only.
 
         Cancelled or timed out before the block, it leaves the pipe as it was. A block that raises or
-        is cancelled sends nothing. Tasks draw one after the other.
+        is cancelled sends nothing. Tasks of an event loop draw one after the other.
 
         Parameters
         ----------
@@ -229,9 +231,10 @@ class Sender(_PipeEnd):
             The receiver gave nothing back in time, or another task draws. The other errors are those of frame().
         """
         deadline = Deadline(timeout)
+        turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         try:
             async with asyncio.timeout(deadline.left()):
-                await self._turn.acquire()
+                await turn.acquire()
         except TimeoutError:
             raise AcquireTimeout(f"another task has drawn for {timeout} s") from None
         try:
@@ -240,7 +243,7 @@ class Sender(_PipeEnd):
             with self._drawn(metadata) as frame:
                 yield frame
         finally:
-            self._turn.release()
+            turn.release()
 
     @contextlib.contextmanager
     def _drawn(self, metadata: bytes) -> Iterator[QueueFrame]:
