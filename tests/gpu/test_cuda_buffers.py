@@ -96,7 +96,7 @@ def test_pytorch_and_the_cuda_array_interface_have_the_memory_itself(device: vks
             assert (buffer.read().view(np.float32) == 2 * np.arange(1000)).all()
 
 
-def test_a_buffer_of_another_process_is_the_same_memory_and_its_owners_death_is_told(
+def test_a_buffer_of_another_process_is_the_same_memory_and_its_owners_death_is_reported(
     device: vks.Device, peers: Peers
 ) -> None:
     peer = peers()

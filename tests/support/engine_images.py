@@ -138,9 +138,9 @@ def random_pixels(spec: ImageSpec, seed: int = 1) -> Any:
 
 
 def options(image: EngineImage, **changes: Any) -> dict[str, Any]:
-    """What import_memory() is told of the image, but for its fd."""
+    """The arguments of import_memory() for the image, but for the fd."""
     spec = image.spec
-    told = {
+    arguments = {
         "size": image.size,
         "offset": image.offset,
         "width": spec.width,
@@ -150,4 +150,4 @@ def options(image: EngineImage, **changes: Any) -> dict[str, Any]:
         "usage": spec.usage,
         "dedicated": image.dedicated,
     }
-    return {**told, **changes}
+    return {**arguments, **changes}

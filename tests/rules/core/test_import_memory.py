@@ -46,7 +46,7 @@ def memfd(size: int, seals: int = SEALS) -> int:
 # ---- on every backend: memory that a surface was exported with -------------------------------------------------------
 
 
-def told(surface: vks.Surface, **changes: Any) -> tuple[int, dict[str, Any]]:
+def described(surface: vks.Surface, **changes: Any) -> tuple[int, dict[str, Any]]:
     """The memory of a surface as an engine would give it: an fd of its own, and what it says of it."""
     fd_ops.close_all(surface._export())  # its image is released to other parties
     memory, here = surface._open_image().export(), surface.device.capabilities
@@ -75,7 +75,7 @@ def test_foreign_depth_survives_and_is_exported_again(device: vks.Device, vks_op
     with theirs.access(0, 0):
         theirs.write(pixels)
         theirs.device.wait_idle(10)
-    fd, options = told(theirs)
+    fd, options = described(theirs)
     with device.import_memory(fd, **options) as surface:
         with surface.access(0, 1):
             assert_images_equal(surface.read(), pixels)
@@ -99,7 +99,7 @@ def test_the_contents_of_foreign_memory_survive_and_both_parties_write_to_the_sa
     with theirs.access(0, 0):
         theirs.write(pixels)
         theirs.device.wait_idle(10)
-    fd, options = told(theirs)
+    fd, options = described(theirs)
     with device.import_memory(fd, **options) as surface:
         assert (surface.is_owned, surface.tiling, surface.stride) == (False, tiling, theirs.stride)
         with surface.access(0, 1):
@@ -116,7 +116,7 @@ def test_an_imported_surface_is_exported_where_its_memory_is_as_this_driver_expo
     theirs = vks_open(name="theirs").create_surface(20, 9, tiling="auto")
     if theirs.tiling == "linear" and device.adapter.kind == "gpu":
         pytest.skip("a GPU's linear surfaces are in host memory, and imported ones in its own")
-    fd, options = told(theirs)
+    fd, options = described(theirs)
     with device.import_memory(fd, **options) as surface:
         handle = opened(surface, peers(name="peer").device)
         with surface.access(0, 1) as view:
@@ -156,7 +156,7 @@ def test_the_fd_belongs_to_the_surface_on_success_and_stays_the_callers_on_failu
     surface = device.create_surface(16, 16)
     if surface.tiling == "linear" and device.adapter.kind == "gpu":
         pytest.skip("a GPU's linear surfaces are in host memory, and imported ones in its own")
-    fd, options = told(surface)
+    fd, options = described(surface)
     device = vks_open(name="imports")  # NVIDIA keeps an fd of each import by the VkDevice that exported
     device.import_memory(os.dup(fd), **options).close()  # drivers open fds of their own at the first import
     device.wait_idle(10)
@@ -175,7 +175,7 @@ def test_the_fd_belongs_to_the_surface_on_success_and_stays_the_callers_on_failu
 @pytest.mark.usefixtures("fds")
 def test_fds_that_are_no_memory_are_refused_and_stay_open(device: vks.Device) -> None:
     surface = device.create_surface(16, 16)
-    fd, options = told(surface)
+    fd, options = described(surface)
     os.close(fd)
     with ExitStack() as made:
         wrong = [
@@ -226,7 +226,7 @@ def test_wrong_arguments_are_named(device: vks.Device, changes: Any, error: type
 def test_random_sizes_offsets_and_strides_never_crash(device: vks.Device) -> None:
     dice = random.Random(5)
     surface = device.create_surface(24, 11)
-    fd, options = told(surface)
+    fd, options = described(surface)
     numbers = (0, 1, 3, 4, 64, 96, 128, 4095, 4096, 4097, 65536, 2**31 - 1, 2**32, 2**62, 2**63 - 1, options["size"])
     outcomes = {True: 0, False: 0}
     for _ in range(150):
@@ -350,7 +350,7 @@ def test_an_engines_memory_is_imported_with_what_its_commands_wrote(
 @pytest.mark.rule("X17")
 def test_memory_of_another_device_is_named(device: vks.Device) -> None:
     surface = device.create_surface(8, 8)
-    fd, options = told(surface)
+    fd, options = described(surface)
     with pytest.raises(DeviceMismatchError, match="00000000-0000-0000-0000-000000000001"):
         device.import_memory(fd, **{**options, "device_uuid": uuid.UUID(int=1)})
     os.close(fd)

@@ -1,4 +1,4 @@
-"""The layer and its switch: which calls it sees, who is told what is missing, and submissions outside a turn."""
+"""The layer and its switch: which calls it sees, the errors where it is missing, and submissions outside a turn."""
 
 from __future__ import annotations
 

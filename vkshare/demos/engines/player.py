@@ -31,7 +31,7 @@ ARTISTS: dict[str, type[Artist]] = {
 DIE = b"!"  # from the parent: be killed inside the next turn on the picture
 PATIENCE = 0.25  # seconds of a wait for a turn, between two looks at whether the demo is over
 _RECOVERING = 0.01  # seconds between two attempts while the parent recovers the picture
-_TOLD = 0.2  # seconds between two reports
+_REPORT_INTERVAL = 0.2  # seconds between two reports
 _MEASURING = 0.005  # seconds a frame that are measured
 _SAMPLES = 4000
 _QUARTERS, _FEWEST = 4, 8  # parts of the samples, and how many are in one
@@ -101,13 +101,13 @@ class _Play:
         self._in_turns.clear()
         self._in_submits.clear()
         process.tell(status, ready=True)
-        number, told = 0, 0.0
+        number, reported = 0, 0.0
         while self._goes_on():
             number += self._attempt(self._draw_tile, number, "shown", "tile_copies")
             self._attempt(self._take_turn, number, "turns", "turn_copies")
             self._attempt(self._measure, number, "measured", "measured_copies")
-            if time.monotonic() - told >= _TOLD:
-                told = time.monotonic()
+            if time.monotonic() - reported >= _REPORT_INTERVAL:
+                reported = time.monotonic()
                 process.tell(status, counts=self._counts, extra=self._extra())
 
     def _goes_on(self) -> bool:
