@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vkshare.errors import UnsupportedError
+from vkshare.core.surface import Surface
+from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.util import arguments
 from vkshare.util.library_calls import ffi, lib
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.images import VulkanImage
     from vkshare.core.device import Device
-    from vkshare.core.surface import Surface
 
 NAME = "VK_LAYER_VKSHARE_engines"
 _VERSION = 1  # VKS_LAYER_VERSION
@@ -187,12 +188,33 @@ def adopt(found: LayerDevice, name: str, on_closed: Callable[[], None]) -> Devic
     return Device._start(backend, name)
 
 
-def refuse_foreign_memory(surface: Surface, image: Any, engine: str) -> None:
-    """UnsupportedError for an image whose memory can end before the engine's texture."""
+def image_of(surface: Surface, device_type: type, engine: str) -> tuple[VulkanImage, Any]:
+    """Return the image of a surface for a texture of the engine, and the engine's own device.
+
+    Raises
+    ------
+    TypeError
+        It is no Surface.
+    ClosedError
+        The surface or its device is closed.
+    InvalidCallError
+        Its device is not one that the engine's module opened.
+    UnsupportedError
+        Its memory can end before the engine's texture.
+    """
+    arguments.instance("surface", surface, Surface, "vkshare.Surface")
+    image: Any = surface._open_image()
+    own = surface.device._engine
+    if not isinstance(own, device_type):
+        raise InvalidCallError(
+            f"{surface!r} is of {surface.device!r}, which is not {engine}'s: open it on a device of "
+            f"vkshare.engines.{engine}.open() with open_surface()"
+        )
     if image.is_presentable or image.is_host_import:
         owner = "a window system's" if image.is_presentable else "the CPU backend's"
         why = f"its memory is {owner}, and can end before {engine}'s texture"
         raise UnsupportedError(f"{surface!r} in {engine}", why, "copy it")
+    return image, own
 
 
 @contextlib.contextmanager

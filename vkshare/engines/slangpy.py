@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.core.surface import Surface
 from vkshare.engines import layer
-from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.errors import UnsupportedError
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
@@ -111,15 +111,7 @@ def texture(surface: Surface) -> slangpy.Texture:
     >>> texture = vks.engines.slangpy.texture(surface)  # doctest: +SKIP
     """
     package = _package()
-    arguments.instance("surface", surface, Surface, "vkshare.Surface")
-    image: Any = surface._open_image()
-    slang_device = surface.device._engine
-    if not isinstance(slang_device, package.Device):
-        raise InvalidCallError(
-            f"{surface!r} is of {surface.device!r}, which is not slangpy's: open it on a device of "
-            "vkshare.engines.slangpy.open() with open_surface()"
-        )
-    layer.refuse_foreign_memory(surface, image, "slangpy")
+    image, slang_device = layer.image_of(surface, package.Device, "slangpy")
     name = _FORMATS.get(surface.format, surface.format)
     for kind in ("unorm", "float", "uint"):
         name = name if "_" in name else name.replace(kind, f"_{kind}")

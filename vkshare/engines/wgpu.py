@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.core.surface import Surface
 from vkshare.engines import layer
-from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.errors import UnsupportedError
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
@@ -113,15 +113,7 @@ def texture(surface: Surface) -> wgpu.GPUTexture:
     >>> texture = vks.engines.wgpu.texture(surface)  # doctest: +SKIP
     """
     package = _package()
-    arguments.instance("surface", surface, Surface, "vkshare.Surface")
-    image: Any = surface._open_image()
-    wgpu_device = surface.device._engine
-    if not isinstance(wgpu_device, package.GPUDevice):
-        raise InvalidCallError(
-            f"{surface!r} is of {surface.device!r}, which is not wgpu's: open it on a device of "
-            "vkshare.engines.wgpu.open() with open_surface()"
-        )
-    layer.refuse_foreign_memory(surface, image, "wgpu")
+    image, wgpu_device = layer.image_of(surface, package.GPUDevice, "wgpu")
     usage = _usage(package, surface)
     with layer.offered(surface, image) as was_taken:
         made = _create(package, wgpu_device, surface, usage)
