@@ -46,8 +46,7 @@ void vks_frame_fd_note(vks_frame_fd *fd, vks_frame_change change)
 {
     pthread_mutex_lock(&fd->lock);
     fd->is_ended |= change == VKS_FRAMES_ENDED;
-    if (change == VKS_FRAME_ASKED || fd->is_ended)
-        vks_ready_fd_set(&fd->ready, fd->is_ended);
+    vks_ready_fd_set(&fd->ready, fd->is_ended); /* after a present too: it is one more frame in flight */
     atomic_fetch_add(&fd->changes, 1);
     pthread_mutex_unlock(&fd->lock);
     vks_futex_wake(&fd->changes, VKS_ANY_BIT);

@@ -173,9 +173,8 @@ struct vks_swapchain {
 
 /* ---- frame_fd.c ---- */
 typedef enum vks_frame_change {
-    VKS_FRAME_ASKED, /* acquire() has returned: a frame, or none */
-    VKS_FRAME_FREED, /* a frame was presented or dropped, or the target has changed */
-    VKS_FRAMES_ENDED /* the swapchain is closed */
+    VKS_FRAMES_CHANGED, /* a frame was acquired, presented or dropped, or the target has changed */
+    VKS_FRAMES_ENDED    /* the swapchain is closed */
 } vks_frame_change;
 vks_status vks_frame_fd_open(vks_frame_fd **out);
 void vks_frame_fd_close(vks_frame_fd *fd);

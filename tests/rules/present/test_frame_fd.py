@@ -107,6 +107,20 @@ def test_a_frame_that_is_out_can_be_presented_after_a_resize(vks_device: vks.Dev
             assert swapchain.extent == size
 
 
+def test_a_present_whose_work_still_runs_ends_what_the_fd_said_before(vks_device: vks.Device) -> None:
+    with create(vks_device, 512, 512, image_count=4, frames_in_flight=1) as swapchain:
+        fd = swapchain.frame_fd()
+        for _ in range(4):
+            await_readable(fd)
+            frame = swapchain.acquire(timeout=0)
+            await_readable(fd)  # another image is free, and no work runs
+            commands = vks_device.record()
+            for _ in range(500):
+                commands.fill_rect(frame.view, (0, 0, 512, 512), (0, 1, 0, 1))
+            vks_device.submit(commands)
+            swapchain.present(frame)
+
+
 def test_a_close_makes_it_readable_and_the_fd_ends_with_the_object(vks_device: vks.Device) -> None:
     swapchain = create(vks_device)
     fd = swapchain.frame_fd()
