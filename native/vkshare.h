@@ -485,8 +485,9 @@ typedef struct vks_semaphore_point {
  * before it calls release. Blocks until the previous owner's release is submitted and, where
  * semaphores are not shared, has run. VKS_NOT_OWNER, VKS_TIMEOUT; VKS_UNSUPPORTED: the CPU backend,
  * or work of this owner on the surface is held.
- * `signal` NULL: the engine submits to the device's own queue after this call. Then it needs neither
- * point, because the acquire is a barrier for all that follows it there, and the release comes later. */
+ * `signal` NULL: the engine submits to the device's own queue after this call, and leaves the image in
+ * layout GENERAL. Then it needs neither point, because the acquire, or the release of the engine's turn
+ * before, is a barrier for all that follows it there, and the release comes later. */
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
 

@@ -152,17 +152,28 @@ static void add_use(vks_access *access, const vks_work *work, vks_batch_draft *d
     draft->completions += access->waits;
 }
 
+/* The engine's barriers are not known, and its image stays with the queue: the batch of the release
+ * has a barrier for the next user there, which then needs none (external.c). */
+static bool ends_engine_turn(const vks_surface *surface, const vks_work *work)
+{
+    return work->kind == VKS_WORK_RELEASE && vks_surface_has_engine(surface) &&
+           surface->release_commands[VKS_GRAPHICS] && !vks_surface_is_transferred(surface);
+}
+
 static void add_release(const vks_access *access, const vks_work *work, vks_batch_draft *draft)
 {
-    (void)work;
     const vks_surface *surface = access->object;
     if (!access->value)
         return;
     draft->completions++;
     if (surface->engine_semaphore)
         vks_draft_wait(draft, surface->engine_semaphore, surface->engine_value);
-    if (vks_surface_is_transferred(surface))
-        vks_draft_buffer(draft, surface->release_commands[draft->batch.family]);
+    uint64_t release = surface->release_commands[draft->batch.family];
+    bool is_transferred = vks_surface_is_transferred(surface), ends_with_barrier = ends_engine_turn(surface, work);
+    if (is_transferred || ends_with_barrier)
+        vks_draft_buffer(draft, release);
+    if (ends_with_barrier)
+        vks_draft_buffer(draft, surface->acquire_commands[draft->batch.family]);
     if (surface->semaphore)
         vks_draft_signal(draft, surface->semaphore, access->value);
 }
@@ -202,6 +213,8 @@ static void record_use(vks_access *access, const vks_work *work, uint64_t serial
     original->owned_by_queue = !is_released;
     original->layout_unknown = !is_released && (original->layout_unknown || work->n_raw);
     vks_surface_record_batch(surface, serial, uses_graphics(work), work->kind == VKS_WORK_RELEASE);
+    if (!is_released && ends_engine_turn(surface, work))
+        original->visible_serial = serial;
 }
 
 static void use_submitted(vks_access *access, const vks_work *work, uint64_t serial)

@@ -69,6 +69,29 @@ static bool is_in_order(const vks_surface *surface)
            surface->last_serial == surface->engine_serial;
 }
 
+/* Returns whether this ownership follows an engine's turn on this queue alone: its release ended with a
+ * barrier for all that follows (access.c). */
+static bool is_visible(const vks_surface *surface)
+{
+    const vks_surface *original = vks_surface_original(surface);
+    const vks_wait_point *wait_point = &surface->ownership.wait_point;
+    vks_status why;
+    return surface->owned && !surface->held && !surface->is_presentable && original->owned_by_queue &&
+           !original->is_shared && !original->initial_commands && original->visible_serial &&
+           original->visible_serial == original->used_serial && vks_ownership_ready(surface, &why) == VKS_READY &&
+           (vks_wait_point_is_complete(surface, wait_point) ||
+            vks_wait_point_is_ordered(surface->device, surface, wait_point));
+}
+
+/* Begins the ownership in the queue without a batch; returns the serial that it follows. */
+static uint64_t begin_visible(vks_surface *surface)
+{
+    uint64_t serial = vks_surface_original(surface)->used_serial;
+    surface->acquire_submitted = surface->ownership.id;
+    vks_surface_use_in(surface, serial);
+    return serial;
+}
+
 /* Caller holds device->lock and has exclusive use of the queue. */
 static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_semaphore_point *signal)
 {
@@ -77,7 +100,9 @@ static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_sema
     vks_status status = VKS_OK;
     if (signal && !surface->engine_semaphore && surface->owned)
         status = device->backend->create_timeline(device, surface->engine_value, &surface->engine_semaphore);
-    if (!status && (signal || !is_in_order(surface)))
+    if (!status && !signal && !is_in_order(surface) && is_visible(surface))
+        serial = begin_visible(surface);
+    else if (!status && (signal || !is_in_order(surface)))
         status = submit_acquire(surface, !signal, &serial);
     if (status)
         return status;
@@ -86,7 +111,7 @@ static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_sema
     *wait = (vks_semaphore_point){device->timeline, serial};
     if (signal)
         *signal = (vks_semaphore_point){surface->engine_semaphore, surface->engine_value};
-    vks_surface_original(surface)->layout_unknown = true; /* the engine's barriers are unknown */
+    vks_surface_original(surface)->layout_unknown |= signal != NULL;
     return VKS_OK;
 }
 
@@ -106,7 +131,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
 
 bool vks_surface_has_engine_work(const vks_surface *surface)
 {
-    return surface->engine_serial && !surface->engine_semaphore && is_in_order(surface);
+    return vks_surface_has_engine(surface) && is_in_order(surface);
 }
 
 vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline, uint64_t *serial)

@@ -44,7 +44,7 @@ vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t com
     };
     vks_status status = vks_device_submit(surface->device, &batch);
     if (!status)
-        atomic_store_explicit(&surface->last_serial, batch.serial, memory_order_release);
+        vks_surface_use_in(surface, batch.serial);
     return status;
 }
 

@@ -41,6 +41,9 @@ struct vks_surface {
     uint64_t initial_commands;
     bool layout_unknown;  /* raw command buffers used the image, so its layout is unknown */
     uint64_t exported_at; /* serial of the batch in which an export released it */
+    /* Serials: of the last batch of any handle of this device, and of the last one that ended with a
+     * barrier for all that follows it in the queue. */
+    uint64_t used_serial, visible_serial;
     int page_fd;
     _Atomic uint64_t semaphore; /* the surface's timeline, where semaphores are shared */
     void *pixels;
@@ -100,9 +103,14 @@ static inline vks_surface *vks_surface_next(const vks_surface *surface)
 }
 
 /* Records a batch that touches the surface, once the driver has it. */
+static inline void vks_surface_use_in(vks_surface *surface, uint64_t serial)
+{
+    vks_surface_original(surface)->used_serial = serial;
+    atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
+}
 static inline void vks_surface_record_batch(vks_surface *surface, uint64_t serial, bool uses_graphics, bool is_release)
 {
-    atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
+    vks_surface_use_in(surface, serial);
     surface->uses_graphics |= uses_graphics;
     surface->submissions += !is_release;
 }
@@ -275,6 +283,11 @@ vks_status vks_surface_as_waiter(vks_surface *surface, vks_status (*call)(vks_su
                                  uint64_t deadline);
 
 /* ---- external.c ---- */
+/* Returns whether engines use the surface in the device's own queue: sync() without a signal. */
+static inline bool vks_surface_has_engine(const vks_surface *surface)
+{
+    return surface->engine_value && !surface->engine_semaphore;
+}
 /* Whether an engine in the device's own queue (sync() without a signal) may have submitted work that no
  * serial covers. Caller holds device->lock. */
 bool vks_surface_has_engine_work(const vks_surface *surface);

@@ -495,10 +495,56 @@ static void an_engine_on_the_devices_queue_needs_a_barrier_before_and_a_batch_be
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
+/* rules: E12 */
+static void an_engines_turn_behind_another_one_on_its_queue_needs_no_batch_before(void)
+{
+    for (int native = 0; native < 2; native++) {
+        vks_device *device = stub_open("one", native), *other = stub_open("two", native);
+        vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
+        uint64_t key = 0;
+        for (int turn = 0; turn < 6; turn++) { /* by each of both handles: the release has the barrier */
+            vks_surface *handle = turn & 1 ? a : b;
+            own(handle, key);
+            CHECK(sync_in_order(device, handle) == (turn ? 0 : 1), "native %d, turn %d", native, turn);
+            uint64_t submitted = vks_device_submitted(device);
+            hand_on(handle, ++key);
+            CHECK(vks_device_submitted(device) == submitted + 1, "native %d, turn %d", native, turn);
+        }
+        vks_surface *drawn = stub_alias(a); /* no engine has used this handle */
+        own(drawn, key);
+        CHECK(draw(drawn) == VKS_OK, "%s", vks_last_error()->text);
+        hand_on(drawn, ++key);
+        own(b, key);
+        CHECK(sync_in_order(device, b) == 1, "native %d: the device's own work came between", native);
+        hand_on(b, ++key);
+        vks_surface *c = stub_surface(other, a); /* and another device's work may, from now on */
+        for (int turn = 0; turn < 2; turn++) {
+            own(b, key);
+            CHECK(sync_in_order(device, b) == 1, "native %d: shared", native);
+            hand_on(b, ++key);
+            if (turn)
+                continue;
+            own(c, key);
+            CHECK(draw(c) == VKS_OK, "%s", vks_last_error()->text);
+            hand_on(c, ++key);
+        }
+        idle(device);
+        idle(other);
+        drop(c);
+        drop(drawn);
+        drop(b);
+        drop(a);
+        stub_close(other);
+        stub_close(device);
+    }
+    CHECK(stub_violations() == 0, "%u", stub_violations());
+}
+
 int main(void)
 {
     RUN(an_engines_image_is_taken_over_once_before_its_first_use);
     RUN(an_engine_on_the_devices_queue_needs_a_barrier_before_and_a_batch_behind);
+    RUN(an_engines_turn_behind_another_one_on_its_queue_needs_no_batch_before);
     RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
     RUN(an_export_at_any_moment_releases_the_image_before_the_other_device_acquires_it);
     RUN(an_export_that_the_driver_refuses_can_be_tried_again);
