@@ -51,7 +51,7 @@ def _over(plan: Plan, what: str, ours: Timed, theirs: Timed, turn: float, most: 
 
 def _frame_row(plan: Plan, frames: _Frames) -> None:
     what, least = "a 4K frame wgpu - vkshare - wgpu", 50 if frames.device.adapter.kind == "gpu" else 20
-    samples = plan.turns(what, {"ours": timed(frames.handed_over), "copied": timed(frames.copied)}, 100e-3)
+    samples = plan.turns(what, {"ours": timed(frames.handed_over), "copied": timed(frames.copied)}, 1.0)
     figure, others = ratios(samples["copied"], samples["ours"]), {"copied by wgpu": Spread.of(samples["copied"])}
     plan.ratio(what, figure, Spread.of(samples["ours"]), least=least, against="faster", others=others)
 
@@ -221,6 +221,7 @@ class _Frames(contextlib.ExitStack):
             self._look(self._frame, pixel)
         self._check()
         self.wait()  # wgpu frees its buffers of that size here, and not in the next one's time
+        self.wait()
 
     def _check(self) -> None:
         """Waits for all frames, and compares what wgpu has seen of the last ones."""

@@ -34,14 +34,14 @@ def pixel(compositor: vks.compositor.Compositor, x: int, y: int) -> list[int]:
     return found if compositor.swapchain.format.startswith("rgba") else [found[i] for i in (2, 1, 0, 3)]
 
 
+def is_shown(compositor: vks.compositor.Compositor, x: int, y: int, colour: tuple[float, ...]) -> bool:
+    wanted = [round(255 * each) for each in colour]
+    try:
+        return bool(np.all(np.abs(np.subtract(pixel(compositor, x, y), wanted)) <= 1))
+    except InvalidCallError:  # nothing was presented, or what was is acquired again
+        return False
+
+
 def shows(compositor: vks.compositor.Compositor, x: int, y: int, colour: tuple[float, ...]) -> None:
     """Waits until it does."""
-    wanted = [round(255 * each) for each in colour]
-
-    def is_so() -> bool:
-        try:
-            return bool(np.all(np.abs(np.subtract(pixel(compositor, x, y), wanted)) <= 1))
-        except InvalidCallError:  # nothing was presented, or what was is acquired again
-            return False
-
-    until(is_so)
+    until(lambda: is_shown(compositor, x, y, colour))

@@ -12,6 +12,7 @@ SOAK = os.environ.get("VKSHARE_SOAK", "") not in ("", "0")
 FULL = SOAK or os.environ.get("VKSHARE_FULL", "") not in ("", "0")
 
 unhurried = pytest.mark.timeout(14_000 if SOAK else 240)  # for modules whose tests have a full volume
+LONG = 12_000 if SOAK else 230  # seconds of a child process with a full volume
 
 
 def rounds(soak: int, quick: int, *, full: int | None = None) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.compositor_fixtures import Compose
 from support.fd_counts import no_fd_left, open_fds
-from support.painted_clients import Painter, pixel, shows
+from support.painted_clients import Painter, is_shown, pixel, shows
 from support.render_servers import until
 from support.time_limits import until_rest
 
@@ -270,11 +270,10 @@ def test_a_device_that_is_lost_is_replaced_and_the_clients_are_seen_again(
     def is_painted() -> bool:
         with contextlib.suppress(ClosedError):  # between the two devices the pipe has no receiver
             client.paint(BLUE)
-        return window.statistics().shown > shown
+        return window.statistics().shown > shown and is_shown(compositor, 2, 2, BLUE)
 
     shown = window.statistics().shown
     until(is_painted)
-    shows(compositor, 2, 2, BLUE)
     assert compositor.error is None
 
 

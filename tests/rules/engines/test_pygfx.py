@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_process import run_with_layer
-from support.run_volumes import rounds, unhurried
+from support.run_volumes import LONG, rounds, unhurried
 
 import vkshare as vks
 from vkshare.engines import layer
@@ -58,4 +58,4 @@ def scene_in_turns(turns: int) -> int:
 @pytest.mark.parametrize("validation", ["", "above", "below"])
 def test_a_scene_is_rendered_into_a_surface_with_anothers_picture_as_its_map(validation: str) -> None:
     turns = rounds(10_000, 20, full=200) if validation else rounds(10_000, 100, full=1000)
-    assert run_with_layer(scene_in_turns, turns, validation=validation, timeout=230) == 0
+    assert run_with_layer(scene_in_turns, turns, validation=validation, timeout=LONG) == 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_process import run_with_layer
-from support.run_volumes import rounds, unhurried
+from support.run_volumes import LONG, rounds, unhurried
 
 import vkshare as vks
 from vkshare.engines import layer
@@ -85,7 +85,7 @@ def keyed_turns(turns: int) -> int:
 @pytest.mark.rule("E11", "E12", "E13", "E14")
 def test_turns_of_slangpy_with_another_vkdevice_are_byte_equal_both_ways() -> None:
     # Without the validation layer: 1.3.239 complains of structures in slangpy's own vkCreateDevice that are newer.
-    assert run_with_layer(keyed_turns, rounds(10_000, 100, full=1000), timeout=230) == 3
+    assert run_with_layer(keyed_turns, rounds(10_000, 100, full=1000), timeout=LONG) == 3
 
 
 def too_late() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_process import run_with_layer
-from support.run_volumes import rounds, unhurried
+from support.run_volumes import LONG, rounds, unhurried
 from support.wgpu_engine import Engine, attachment, die_as_owner, pair, peer, peer_process, pixels_of
 
 import vkshare as vks
@@ -45,13 +45,13 @@ def keyed_turns(turns: int) -> int:
 
 @pytest.mark.rule("E11", "E12", "E13")
 def test_a_thousand_turns_with_another_vkdevice_are_byte_equal_both_ways() -> None:
-    assert run_with_layer(keyed_turns, rounds(10_000, 1000, full=10_000), timeout=230) == 0
+    assert run_with_layer(keyed_turns, rounds(10_000, 1000, full=10_000), timeout=LONG) == 0
 
 
 @pytest.mark.rule("E10", "E13", "E14")
 @pytest.mark.parametrize("validation", ["above", "below"])
 def test_the_validation_layer_is_silent_above_and_below(validation: str) -> None:
-    assert run_with_layer(keyed_turns, rounds(10_000, 50, full=1000), validation=validation, timeout=230) == 0
+    assert run_with_layer(keyed_turns, rounds(10_000, 50, full=1000), validation=validation, timeout=LONG) == 0
     run_with_layer(all_commands, validation=validation)
     run_with_layer(ends_in_each_order, 6, validation=validation)
 
@@ -73,7 +73,7 @@ def turns_with_a_process(turns: int) -> int:
 
 @pytest.mark.rule("E11", "E12", "E13")
 def test_turns_with_another_process_are_byte_equal_both_ways() -> None:
-    assert run_with_layer(turns_with_a_process, rounds(10_000, 200, full=1000), timeout=230) == 0
+    assert run_with_layer(turns_with_a_process, rounds(10_000, 200, full=1000), timeout=LONG) == 0
 
 
 def first_use(format: str, usage: tuple[str, ...], way: str) -> None:
