@@ -97,7 +97,7 @@ static bool read_operand(vkpy_recording *self, const char *name, PyObject *objec
 
 enum { MOST_PARAMETERS = 6 };
 
-enum kind { END, TARGET, SOURCE, TEXTURE, DEPTH, STATE, RECT, FROM, TO, AT, COLOUR, OPACITY, FILTER, ALPHA, ROWS };
+enum kind { TARGET = 1, SOURCE, TEXTURE, DEPTH, TEST, RECT, FROM, TO, AT, COLOUR, OPACITY, FILTER, ALPHA, CODES, ROWS };
 
 /* The arguments of a command. */
 typedef struct call {
@@ -107,7 +107,7 @@ typedef struct call {
     int32_t at[2];
     double colour[4];
     float opacity;
-    bool is_linear, is_premultiplied, has_rows;
+    bool is_linear, is_premultiplied, reads_codes, has_rows;
     vkpy_rows rows;
 } call;
 
@@ -120,7 +120,7 @@ typedef struct parameter {
 typedef struct command {
     const char *name;
     Py_ssize_t count;                          /* of the arguments */
-    parameter parameters[MOST_PARAMETERS + 1]; /* in the order in which they are read, up to END */
+    parameter parameters[MOST_PARAMETERS + 1]; /* in the order in which they are read, up to kind 0 */
     vks_status (*append)(vks_recording *recording, const call *given);
 } command;
 
@@ -134,8 +134,8 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
     case TEXTURE:
         return value == Py_None || read_operand(self, "texture", value, parameter->needed, &out->source);
     case DEPTH:
-        return read_operand(self, "depth", value, parameter->needed, &out->depth);
-    case STATE: /* vks_depth_test, + 8: depth is written; CommandList has checked it */
+        return value == Py_None || read_operand(self, "depth", value, parameter->needed, &out->depth);
+    case TEST: /* vks_depth_test, + 8: depth is written; CommandList has checked it */
         out->tested = (vks_depth_operand){out->depth.core, PyLong_AsLong(value) & 7, PyLong_AsLong(value) & 8};
         return PyErr_Occurred() == NULL;
     case RECT:
@@ -154,6 +154,8 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
         return vkpy_read_word("filter", value, "linear", "nearest", &out->is_linear);
     case ALPHA:
         return vkpy_read_word("alpha", value, "premultiplied", "straight", &out->is_premultiplied);
+    case CODES:
+        return vkpy_bool(value, &out->reads_codes);
     case ROWS:
         out->has_rows = true;
         return vkpy_open_rows(value, out->source.surface != NULL, &out->rows);
@@ -164,7 +166,7 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
 
 static bool read_all(vkpy_recording *self, const command *command, PyObject *const *arguments, call *out)
 {
-    for (const parameter *next = command->parameters; next->kind != END; ++next)
+    for (const parameter *next = command->parameters; next->kind; ++next)
         if (!read_one(self, next, arguments[next->index], out))
             return false;
     return vkpy_recording_is_open(self);
@@ -238,13 +240,12 @@ __attribute__((always_inline)) static inline PyObject *record(PyObject *object, 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
 /* COMMAND(NAME, number of arguments, (call of the core), parameters...) defines record_NAME(), the
- * method of Python's _NAME; COMMAND_AS has the name of its errors, too. */
-#define COMMAND(name, count, ...) COMMAND_AS(name, "_" #name, count, __VA_ARGS__)
-#define COMMAND_AS(name, shown, count, call_of_core, ...)                                                              \
+ * method of Python's _NAME. */
+#define COMMAND(name, count, call_of_core, ...)                                                                        \
     static vks_status append_##name(vks_recording *recording, const call *given) { return call_of_core; }              \
     static PyObject *record_##name(PyObject *self, PyObject *const *arguments, Py_ssize_t n)                           \
     {                                                                                                                  \
-        static const command described = {shown, count, {__VA_ARGS__}, append_##name};                                 \
+        static const command described = {"_" #name, count, {__VA_ARGS__}, append_##name};                             \
         return record(self, arguments, n, &described);                                                                 \
     }
 
@@ -257,18 +258,17 @@ COMMAND(copy, 4,
 COMMAND(blit, 5,
         vks_recording_blit(recording, given->source.core, given->target.core, given->from, given->to, given->is_linear),
         {SOURCE, 0, &copy}, {TARGET, 1, &copy}, {FILTER, 4}, {FROM, 2}, {TO, 3})
-COMMAND(composite, 5,
+COMMAND(composite, 6,
         vks_recording_composite(recording, given->source.core, given->target.core, given->at[0], given->at[1],
-                                given->opacity, !given->is_premultiplied),
-        {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3})
-COMMAND(draw_triangles, 4,
+                                given->opacity,
+                                (given->is_premultiplied ? 0u : VKS_COMPOSITE_STRAIGHT) |
+                                    (given->reads_codes ? VKS_COMPOSITE_CODES : 0u)),
+        {ALPHA, 4}, {SOURCE, 0, &sample}, {TARGET, 1, &render}, {AT, 2}, {OPACITY, 3}, {CODES, 5})
+COMMAND(draw_triangles, 6,
         vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
-                                     given->rows.floats, given->source.core, given->is_linear, NULL),
-        {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {ROWS, 1})
-COMMAND_AS(draw_deep, "_draw_triangles", 6,
-           vks_recording_draw_triangles(recording, given->target.core, given->rows.data, given->rows.count,
-                                        given->rows.floats, given->source.core, given->is_linear, &given->tested),
-           {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {DEPTH, 4, &render}, {STATE, 5}, {ROWS, 1})
+                                     given->rows.floats, given->source.core, given->is_linear,
+                                     given->depth.surface != NULL ? &given->tested : NULL),
+        {TEXTURE, 2, &sample}, {TARGET, 0, &render}, {FILTER, 3}, {DEPTH, 4, &render}, {TEST, 5}, {ROWS, 1})
 
 static PyObject *record_close(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
@@ -293,9 +293,8 @@ static PyMethodDef methods[] = {
     METHOD(fill_rect, "_fill_rect($self, target, rect, colour, /)"),
     METHOD(copy, "_copy($self, source, target, source_rect, at, /)"),
     METHOD(blit, "_blit($self, source, target, source_rect, target_rect, filter, /)"),
-    METHOD(composite, "_composite($self, source, target, at, opacity, alpha, /)"),
-    METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, /)"),
-    METHOD(draw_deep, "_draw_deep($self, target, vertices, texture, filter, depth, state, /)"),
+    METHOD(composite, "_composite($self, source, target, at, opacity, alpha, codes, /)"),
+    METHOD(draw_triangles, "_draw_triangles($self, target, vertices, texture, filter, depth, state, /)"),
     {"_close", record_close, METH_NOARGS, "Forgets what was recorded. Idempotent."},
     {"_compile", vkpy_compile, METH_NOARGS, "Called by submit() where it is not compiled."},
     {NULL, NULL, 0, NULL},

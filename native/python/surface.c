@@ -203,41 +203,6 @@ static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments
     return vkpy_waited(status, "Surface", timeout);
 }
 
-/* ---- another API's turn ----------------------------------------------------------------------------------------- */
-
-static PyObject *surface_external_begin(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
-                                        PyObject *keywords)
-{
-    uint64_t timeout, value = 0;
-    bool after_cpu = false;
-    VKPY_SELF(vkpy_surface);
-    VKPY_BIND("Surface._external_begin", 2, 1, 2, "after_cpu", "timeout");
-    if (!vkpy_bool(values[0], &after_cpu) || !vkpy_timeout(values[1], &timeout))
-        return NULL;
-    vks_status status =
-        VKPY_POLL_THEN_WAIT(self->device, timeout, vks_surface_external_begin(self->core, after_cpu, 0, &value),
-                            vks_surface_external_begin(self->core, after_cpu, deadline, &value));
-    return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_waited(status, "Surface", timeout);
-}
-
-static PyObject *surface_external_signal_value(PyObject *object, PyObject *Py_UNUSED(ignored))
-{
-    uint64_t value = 0;
-    VKPY_SELF(vkpy_surface);
-    vks_status status = VKPY_SHORT(self->device, vks_surface_external_signal_value(self->core, &value));
-    return vkpy_u64_or_raise(status, value, "Surface._external_signal_value");
-}
-
-static PyObject *surface_external_end(PyObject *object, PyObject *number)
-{
-    uint64_t value;
-    VKPY_SELF(vkpy_surface);
-    if (!vkpy_u64(number, "value", &value))
-        return NULL;
-    vks_status status = VKPY_SHORT(self->device, vks_surface_external_end(self->core, value));
-    return vkpy_none_or_raise(status, "Surface._external_end");
-}
-
 VKPY_GETTER(surface_device, vkpy_surface, Py_NewRef((PyObject *)self->device))
 VKPY_GETTER(surface_is_owned, vkpy_surface, PyBool_FromLong(VKPY_SHORT(self->device, vks_surface_is_owned(self->core))))
 VKPY_GETTER(surface_may_submit, vkpy_surface, PyBool_FromLong(vks_surface_may_submit(self->core)))
@@ -251,10 +216,6 @@ static PyMethodDef methods[] = {
     {"release", VKPY_FASTCALL(surface_release), VKPY_FAST,
      "release($self, key=0)\n--\n\nGives the surface to a waiter with that key; NotOwnerError."},
     {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), VKPY_FAST, "Waits until the CPU may touch the pixels."},
-    {"_external_begin", VKPY_FASTCALL(surface_external_begin), VKPY_FAST,
-     "The value that the other API must wait for."},
-    {"_external_signal_value", surface_external_signal_value, METH_NOARGS, "The value that the other API must signal."},
-    {"_external_end", surface_external_end, METH_O, "Reports that the other API has submitted the signal; 0: nothing."},
     {"_set_drawable", surface_set_drawable, METH_O, "The image as commands use it, once: a capsule."},
     {"_close", surface_close, METH_NOARGS, "Closes the handle; the serial after which the image may be destroyed."},
     {NULL, NULL, 0, NULL},

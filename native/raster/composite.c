@@ -21,7 +21,7 @@ static void band_any(const struct vks_rows *rows, uint32_t first, uint32_t end)
         for (uint32_t x = 0; x < area->width; x += VKS_CHUNK) {
             uint32_t n = area->width - x < VKS_CHUNK ? area->width - x : VKS_CHUNK;
             const uint8_t *from = vks_pixel_at(source, rows->composite.source_x + x, rows->composite.source_y + y);
-            vks_load_pixels(source->format, from, colour, n);
+            vks_load_pixels(rows->composite.format, from, colour, n);
             for (uint32_t i = 0; i < n; i++) {
                 float weight = rows->composite.opacity * (is_straight ? colour[i][3] : 1.0f);
                 float alpha = colour[i][3] * rows->composite.opacity;
@@ -56,7 +56,7 @@ static int check(const struct vks_image *source, const struct vks_image *target,
 }
 
 int vks_composite_rows(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
-                       float opacity, enum vks_alpha alpha, struct vks_rows *out)
+                       float opacity, enum vks_alpha alpha, uint32_t format, struct vks_rows *out)
 {
     *out = (struct vks_rows){.target = target, .source = source};
     int status = check(source, target, opacity, alpha);
@@ -67,9 +67,10 @@ int vks_composite_rows(const struct vks_image *source, const struct vks_image *t
     out->composite.source_y = (uint32_t)((int64_t)out->area.y - y);
     out->composite.opacity = opacity;
     out->composite.alpha = alpha;
+    out->composite.format = format;
     out->bytes = (size_t)out->area.width * out->area.height * vks_format_bytes(target->format) * 2;
-    if (vks_format_is_8888(source->format) && vks_format_is_8888(target->format)) {
-        bool swaps = source->format != target->format;
+    if (vks_format_is_8888(format) && vks_format_is_8888(target->format)) {
+        bool swaps = format != target->format;
         out->composite.over_row = vks_over_kernel(vks_cpu_isa())->row[alpha == VKS_STRAIGHT][swaps][opacity < 1.0f];
         out->draw = band_8888;
     } else {
@@ -83,7 +84,7 @@ int vks_raster_composite(const struct vks_image *source, const struct vks_image 
                          float opacity, enum vks_alpha alpha, struct vks_pool *pool)
 {
     struct vks_rows rows;
-    int status = vks_composite_rows(source, target, x, y, opacity, alpha, &rows);
+    int status = vks_composite_rows(source, target, x, y, opacity, alpha, source->format, &rows);
     if (status == VKS_RASTER_OK)
         vks_draw_rows(&rows, 1, pool);
     return status;

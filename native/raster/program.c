@@ -38,6 +38,7 @@ struct operation {
             int32_t x, y;
             float opacity;
             enum vks_alpha alpha;
+            bool codes;
         } composite;
         struct {
             struct vks_vertex_layout layout;
@@ -248,7 +249,7 @@ int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_bl
 }
 
 int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
-                          float opacity, enum vks_alpha alpha)
+                          float opacity, enum vks_alpha alpha, bool codes)
 {
     int status = check_colours(program, source, target);
     if (status != VKS_RASTER_OK)
@@ -262,6 +263,7 @@ int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t
     o.composite.y = y;
     o.composite.opacity = opacity;
     o.composite.alpha = alpha;
+    o.composite.codes = codes;
     return append(program, &o);
 }
 
@@ -417,8 +419,10 @@ static int make_rows(const struct operation *o, const struct vks_image *images, 
     const struct vks_image *target = &images[o->target];
     if (o->kind == FILL)
         return vks_fill_rows(target, o->fill.x, o->fill.y, o->fill.width, o->fill.height, o->fill.rgba, out);
-    return vks_composite_rows(&images[o->source], target, o->composite.x, o->composite.y, o->composite.opacity,
-                              o->composite.alpha, out);
+    const struct vks_image *source = &images[o->source];
+    bool is_encoded = source->format == VKS_FORMAT_RGBA8_UNORM_SRGB && o->composite.codes;
+    return vks_composite_rows(source, target, o->composite.x, o->composite.y, o->composite.opacity, o->composite.alpha,
+                              is_encoded ? VKS_FORMAT_RGBA8_UNORM : source->format, out);
 }
 
 // Runs operations from the first one on, as many as may be run together, and counts them.

@@ -47,8 +47,9 @@ int vks_program_copy_bytes(struct vks_program *program, uint32_t source, uint32_
 int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_blit_rect from, uint32_t target,
                      struct vks_blit_rect to, enum vks_filter filter);
 
+// `codes`: a -srgb source is read as it is stored.
 int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
-                          float opacity, enum vks_alpha alpha);
+                          float opacity, enum vks_alpha alpha, bool codes);
 
 // `texture` for a draw that has none.
 #define VKS_NO_SLOT UINT32_MAX

@@ -150,7 +150,7 @@ vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_
 }
 
 vks_status vks_recording_composite(vks_recording *recording, vks_operand source, vks_operand target, int32_t x,
-                                   int32_t y, float opacity, bool is_straight)
+                                   int32_t y, float opacity, uint32_t how)
 {
     vks_status status = check_pair("source", source, target);
     if (!status && !(status = check_colours("source", source)))
@@ -163,10 +163,7 @@ vks_status vks_recording_composite(vks_recording *recording, vks_operand source,
     if (x >= (int64_t)under->width || (int64_t)x + over->width <= 0 || y >= (int64_t)under->height ||
         (int64_t)y + over->height <= 0 || opacity == 0)
         return VKS_OK;
-    vks_command command = {.kind = VKS_COMMAND_COMPOSITE, .is_straight = is_straight};
-    command.composite.x = x;
-    command.composite.y = y;
-    command.composite.opacity = opacity;
+    vks_command command = {.kind = VKS_COMMAND_COMPOSITE, .composite = {x, y, opacity, how}};
     return vks_recording_add(recording, command, target, source, vks_no_operand);
 }
 

@@ -33,7 +33,9 @@ static int add_command(vks_program *program, const vks_recording *recording, con
         return vks_program_blit(program, c->source, c->blit.from, c->target, c->blit.to, filter);
     case VKS_COMMAND_COMPOSITE:
         return vks_program_composite(program, c->source, c->target, c->composite.x, c->composite.y,
-                                     c->composite.opacity, c->is_straight ? VKS_STRAIGHT : VKS_PREMULTIPLIED);
+                                     c->composite.opacity,
+                                     c->composite.how & VKS_COMPOSITE_STRAIGHT ? VKS_STRAIGHT : VKS_PREMULTIPLIED,
+                                     c->composite.how & VKS_COMPOSITE_CODES);
     case VKS_COMMAND_DRAW:
         break;
     }

@@ -115,8 +115,12 @@ vks_status vks_recording_copy_bytes(vks_recording *recording, vks_operand source
 /* A negative width or height mirrors: (x, y) is then the right or bottom edge. */
 vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_operand target, vks_rect from,
                               vks_rect to, bool linear);
+typedef enum vks_composite_how {
+    VKS_COMPOSITE_STRAIGHT = 1, /* the source's colours are not multiplied by its alpha yet */
+    VKS_COMPOSITE_CODES = 2 /* a -srgb source is read as it is stored, for targets that are shown as they are stored */
+} vks_composite_how;
 vks_status vks_recording_composite(vks_recording *recording, vks_operand source, vks_operand target, int32_t x,
-                                   int32_t y, float opacity, bool is_straight);
+                                   int32_t y, float opacity, uint32_t how);
 /* `vertices` has `count` rows (a multiple of 3) of `floats` floats, which are copied. Rows are
  * without a texture (`texture.surface` NULL) x y rgba (6) or xyzw rgba (8), with one x y uv (4) or
  * xyzw uv (6), with either xyzw rgba uv (10). `depth` may be NULL. */

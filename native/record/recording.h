@@ -24,7 +24,7 @@ typedef enum vks_command_kind {
 typedef struct vks_command {
     vks_command_kind kind;
     uint32_t target, source; /* indices of uses; VKS_NO_USE: no source */
-    bool linear, is_straight;
+    bool linear;
     union {
         struct {
             vks_rect rect;   /* inside the target */
@@ -41,6 +41,7 @@ typedef struct vks_command {
         struct {
             int32_t x, y;
             float opacity;
+            uint32_t how; /* vks_composite_how */
         } composite;
         struct {
             uint32_t first, count; /* vertices */

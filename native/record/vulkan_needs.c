@@ -44,7 +44,8 @@ bool vks_pipeline_of(const vks_recording *recording, const vks_command *c, uint3
         return true;
     }
     if (c->kind == VKS_COMMAND_COMPOSITE) {
-        *number = VKS_PIPELINE_COMPOSITE + vks_format_is_srgb(source->format) + 2 * c->is_straight;
+        bool decodes = vks_format_is_srgb(source->format) && !(c->composite.how & VKS_COMPOSITE_CODES);
+        *number = VKS_PIPELINE_COMPOSITE + decodes + (c->composite.how & VKS_COMPOSITE_STRAIGHT ? 2 : 0);
         return true;
     }
     if (c->kind != VKS_COMMAND_BLIT || vks_blit_way_of(recording, c) != VKS_BY_DRAWING)

@@ -45,7 +45,7 @@ static void record(struct vks_program *program, uint32_t from, uint32_t to)
     GIVES(OK, vks_program_fill_rect(program, to, 10, -5, 30, 30, half_green));
     GIVES(OK, vks_program_copy(program, from, 1, 2, 20, 20, to, 30, 25));
     GIVES(OK, vks_program_blit(program, from, mirrored, to, part, VKS_FILTER_LINEAR));
-    GIVES(OK, vks_program_composite(program, from, to, 20, -3, 0.7f, VKS_STRAIGHT));
+    GIVES(OK, vks_program_composite(program, from, to, 20, -3, 0.7f, VKS_STRAIGHT, false));
     GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, from, VKS_FILTER_LINEAR, 8, NULL));
     GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 4, NULL));
     memset(vertices, 0xff, sizeof vertices);
@@ -93,7 +93,7 @@ static void operations_of_no_area_are_left_out(void)
     GIVES(OK, vks_program_copy(p, 0, 0, 0, 4, 0, 1, 0, 0));
     GIVES(OK, vks_program_blit(p, 0, none, 1, some, VKS_FILTER_NEAREST));
     GIVES(OK, vks_program_blit(p, 0, some, 1, none, VKS_FILTER_NEAREST));
-    GIVES(OK, vks_program_composite(p, 0, 1, 0, 0, 0, VKS_PREMULTIPLIED));
+    GIVES(OK, vks_program_composite(p, 0, 1, 0, 0, 0, VKS_PREMULTIPLIED, false));
     GIVES(OK, vks_program_draw_triangles(p, 0, &triangle_layout, 2, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 0, "%u operations were kept", vks_program_length(p));
     vks_program_destroy(p);
@@ -114,15 +114,15 @@ static void wrong_operations_are_refused_when_they_are_recorded(void)
     GIVES(BAD_SLOT, vks_program_blit(p, 0, some, 7, some, VKS_FILTER_NEAREST));
     GIVES(BAD_ARGUMENT, vks_program_blit(p, 0, far_away, 1, some, VKS_FILTER_NEAREST));
     GIVES(BAD_ARGUMENT, vks_program_blit(p, 0, some, 1, some, (enum vks_filter)2));
-    GIVES(OVERLAP, vks_program_composite(p, 0, 0, 0, 0, 1, VKS_PREMULTIPLIED));
-    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, NAN, VKS_PREMULTIPLIED));
-    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, 1, (enum vks_alpha)2));
+    GIVES(OVERLAP, vks_program_composite(p, 0, 0, 0, 0, 1, VKS_PREMULTIPLIED, false));
+    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, NAN, VKS_PREMULTIPLIED, false));
+    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, 1, (enum vks_alpha)2, false));
     GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8, NULL));
     GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8, NULL));
     GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12, NULL));
     GIVES(OK, vks_program_image(p, 8, 8, VKS_FORMAT_R32_UINT) < 0);
     GIVES(BAD_FORMAT, vks_program_blit(p, 0, some, 2, some, VKS_FILTER_NEAREST));
-    GIVES(BAD_FORMAT, vks_program_composite(p, 2, 0, 0, 0, 1, VKS_PREMULTIPLIED));
+    GIVES(BAD_FORMAT, vks_program_composite(p, 2, 0, 0, 0, 1, VKS_PREMULTIPLIED, false));
     GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 2, &triangle_layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8, NULL));
     GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 2, VKS_FILTER_NEAREST, 8, NULL));
     struct vks_vertex_layout without_uv = triangle_layout;
@@ -142,7 +142,7 @@ static void images_that_differ_from_their_declaration_stop_a_run_before_it_write
     tiny.size -= 1;
     struct vks_program *program = program_of(VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_RGBA8_UNORM);
     vks_program_clear(program, 0, red);
-    vks_program_composite(program, 1, 0, 0, 0, 1, VKS_PREMULTIPLIED);
+    vks_program_composite(program, 1, 0, 0, 0, 1, VKS_PREMULTIPLIED, false);
     const struct {
         struct vks_image images[2];
         uint32_t count;
@@ -226,7 +226,7 @@ static void windows_that_go_down_the_target_together_look_as_one_after_the_other
             vks_raster_fill_rect(&direct, w->x - 9, w->y, 99, 5, half_green, NULL);
             vks_raster_composite(&from, &direct, w->x, w->y, w->opacity, VKS_PREMULTIPLIED, NULL);
             GIVES(OK, vks_program_fill_rect(program, 1, w->x - 9, w->y, 99, 5, half_green));
-            GIVES(OK, vks_program_composite(program, 0, 1, w->x, w->y, w->opacity, VKS_PREMULTIPLIED));
+            GIVES(OK, vks_program_composite(program, 0, 1, w->x, w->y, w->opacity, VKS_PREMULTIPLIED, false));
         }
         const struct vks_image images[2] = {from, together};
         for (int threads = 0; threads < 2; threads++) {
@@ -242,6 +242,30 @@ static void windows_that_go_down_the_target_together_look_as_one_after_the_other
     vks_pool_destroy(pool);
 }
 
+static void codes_of_an_srgb_source_are_composited_as_those_of_any_other(void)
+{
+    struct vks_image codes = new_image(WIDE, TALL, VKS_FORMAT_RGBA8_UNORM_SRGB, 0), plain = codes;
+    static const uint32_t formats[] = {VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_BGRA8_UNORM, VKS_FORMAT_RGBA16_FLOAT};
+    fill_with_noise(&codes);
+    plain.format = VKS_FORMAT_RGBA8_UNORM;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        struct vks_image expected = new_image(WIDE, TALL, formats[i], 0), drawn = new_image(WIDE, TALL, formats[i], 0);
+        memset(expected.pixels, 0, expected.size);
+        memset(drawn.pixels, 0, drawn.size);
+        vks_raster_composite(&plain, &expected, 3, -2, 0.6f, VKS_PREMULTIPLIED, NULL);
+        struct vks_program *program = vks_program_create();
+        vks_program_image(program, WIDE, TALL, VKS_FORMAT_RGBA8_UNORM_SRGB);
+        vks_program_image(program, WIDE, TALL, formats[i]);
+        GIVES(OK, vks_program_composite(program, 0, 1, 3, -2, 0.6f, VKS_PREMULTIPLIED, true));
+        GIVES(OK, vks_program_run(program, (const struct vks_image[]){codes, drawn}, 2, NULL));
+        CHECK(memcmp(drawn.pixels, expected.pixels, drawn.size) == 0, "format %u", formats[i]);
+        vks_program_destroy(program);
+        free_image(&drawn);
+        free_image(&expected);
+    }
+    free_image(&codes);
+}
+
 static void what_is_drawn_into_in_between_is_read_as_it_is_then(void)
 {
     struct vks_image a = new_image(WIDE, TALL, VKS_FORMAT_RGBA8_UNORM, 0), b = clone_image(&a);
@@ -250,10 +274,10 @@ static void what_is_drawn_into_in_between_is_read_as_it_is_then(void)
     vks_program_image(program, WIDE, TALL, VKS_FORMAT_RGBA8_UNORM);
     const float blue[4] = {0, 0, 1, 1};
     GIVES(OK, vks_program_clear(program, 0, red));
-    GIVES(OK, vks_program_composite(program, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED)); // red
+    GIVES(OK, vks_program_composite(program, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED, false)); // red
     GIVES(OK, vks_program_clear(program, 0, blue));
-    GIVES(OK, vks_program_composite(program, 1, 0, 0, TALL / 2, 1,
-                                    VKS_PREMULTIPLIED)); // red in the lower half of what is blue
+    GIVES(OK, vks_program_composite(program, 1, 0, 0, TALL / 2, 1, VKS_PREMULTIPLIED,
+                                    false)); // red in the lower half of what is blue
     const struct vks_image images[2] = {a, b};
     GIVES(OK, vks_program_run(program, images, 2, NULL));
     static const uint8_t bytes[2][4] = {{0, 0, 255, 255}, {255, 0, 0, 255}};
@@ -316,7 +340,7 @@ static void bytes_are_copied_from_and_to_images_and_each_other(void) // rules: E
     GIVES(BAD_FORMAT, vks_program_clear(p, 0, red));
     GIVES(BAD_FORMAT, vks_program_copy(p, 0, 0, 0, 1, 1, 1, 0, 0));
     GIVES(BAD_FORMAT, vks_program_blit(p, 1, some, 0, some, VKS_FILTER_NEAREST));
-    GIVES(BAD_FORMAT, vks_program_composite(p, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED));
+    GIVES(BAD_FORMAT, vks_program_composite(p, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED, false));
     GIVES(BAD_FORMAT, vks_program_draw_triangles(p, 1, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8, NULL));
     CHECK(vks_program_length(p) == 3, "%u operations", vks_program_length(p));
     vks_program_destroy(p);
@@ -333,6 +357,7 @@ int main(void)
         TEST(a_program_may_hold_thousands_of_operations),
         TEST(bytes_are_copied_from_and_to_images_and_each_other),
         TEST(windows_that_go_down_the_target_together_look_as_one_after_the_other),
+        TEST(codes_of_an_srgb_source_are_composited_as_those_of_any_other),
         TEST(what_is_drawn_into_in_between_is_read_as_it_is_then),
     };
     return run_tests(tests, sizeof tests / sizeof tests[0]);

@@ -400,7 +400,7 @@ static void what_reads_a_target_comes_after_a_barrier(void)
     vks_rect half = {0, 0, 8, 8}, all = {0, 0, 16, 16};
     vks_recording_fill_rect(list, one, half, red);
     vks_recording_copy(list, one, two, all, 0, 0);
-    vks_recording_composite(list, two, one, 3, -2, 0.5f, true);
+    vks_recording_composite(list, two, one, 3, -2, 0.5f, VKS_COMPOSITE_STRAIGHT);
     vks_recording_blit(list, two, one, half, all, true);
     vks_recording_blit(list, one, two, all, all, true); /* as a copy */
     expect_calls(recorder, list,
@@ -654,8 +654,8 @@ static void depth_is_cleared_copied_and_the_depth_of_draws_alone(void)
         {VKS_UNSUPPORTED, vks_recording_fill_rect(list, deep, all, red)},
         {VKS_UNSUPPORTED, vks_recording_blit(list, deep, other, all, all, false)},
         {VKS_UNSUPPORTED, vks_recording_blit(list, colours, deep, all, all, false)},
-        {VKS_UNSUPPORTED, vks_recording_composite(list, deep, colours, 0, 0, 1, false)},
-        {VKS_UNSUPPORTED, vks_recording_composite(list, colours, deep, 0, 0, 1, true)},
+        {VKS_UNSUPPORTED, vks_recording_composite(list, deep, colours, 0, 0, 1, 0)},
+        {VKS_UNSUPPORTED, vks_recording_composite(list, colours, deep, 0, 0, 1, VKS_COMPOSITE_STRAIGHT)},
         {VKS_UNSUPPORTED, DRAW_WITH(deep, other, VKS_DEPTH_LESS, true)},
         {VKS_UNSUPPORTED, vks_recording_draw_triangles(list, colours, corners, 3, 4, deep, false, NULL)},
         {VKS_BAD_VALUE, DRAW_WITH(colours, colours, VKS_DEPTH_LESS, true)},
@@ -690,8 +690,8 @@ static void integers_are_cleared_filled_and_copied_alone(void)
         vks_recording_blit(list, whole, other, all, all, false),
         vks_recording_blit(list, whole, colours, all, all, true),
         vks_recording_blit(list, colours, whole, all, all, false),
-        vks_recording_composite(list, whole, colours, 0, 0, 1, false),
-        vks_recording_composite(list, colours, whole, 0, 0, 1, true),
+        vks_recording_composite(list, whole, colours, 0, 0, 1, 0),
+        vks_recording_composite(list, colours, whole, 0, 0, 1, VKS_COMPOSITE_STRAIGHT),
         vks_recording_draw_triangles(list, whole, triangle, 3, 6, none, true, NULL),
         vks_recording_draw_triangles(list, colours, corners, 3, 4, whole, false, NULL),
     };
@@ -798,8 +798,8 @@ static void arguments_outside_their_range_are_refused_and_record_nothing(void)
         vks_recording_blit(list, one, two, beyond, (vks_rect){0, 0, 8, 8}, false),
         vks_recording_blit(list, one, two, all, huge, false),
         vks_recording_blit(list, one, one, all, all, false),
-        vks_recording_composite(list, one, two, 0, 0, 1.5f, false),
-        vks_recording_composite(list, one, two, 0, 0, NAN, false),
+        vks_recording_composite(list, one, two, 0, 0, 1.5f, 0),
+        vks_recording_composite(list, one, two, 0, 0, NAN, 0),
         vks_recording_draw_triangles(list, one, triangle, 2, 6, none, false, NULL),
         vks_recording_draw_triangles(list, one, triangle, 3, 4, none, false, NULL),
         vks_recording_draw_triangles(list, one, triangle, 3, 6, one, false, NULL),
@@ -813,8 +813,8 @@ static void arguments_outside_their_range_are_refused_and_record_nothing(void)
         vks_recording_fill_rect(list, one, huge, red),
         vks_recording_copy(list, one, two, (vks_rect){0, 0, 0, 8}, 0, 0),
         vks_recording_blit(list, one, two, all, (vks_rect){8, 0, 0, 8}, false),
-        vks_recording_composite(list, one, two, INT32_MIN, INT32_MAX, 1, false),
-        vks_recording_composite(list, one, two, 0, 0, 0, false),
+        vks_recording_composite(list, one, two, INT32_MIN, INT32_MAX, 1, 0),
+        vks_recording_composite(list, one, two, 0, 0, 0, 0),
         vks_recording_draw_triangles(list, one, triangle, 0, 6, none, false, NULL),
     };
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
@@ -888,7 +888,7 @@ static void a_descriptor_set_belongs_to_an_image_and_then_to_another(void)
         vks_operand source = image();
         vks_recording *list = vks_recording_create();
         for (int again = 0; again < 3; again++) {
-            vks_recording_composite(list, source, target, again, 0, 1, false);
+            vks_recording_composite(list, source, target, again, 0, 1, 0);
             vks_recorded_retire(record(recorder, list));
         }
         CHECK(driver.written_view == vks_drawable_get_info(source.drawable)->raw_view, "it shows this image");
@@ -910,7 +910,7 @@ static void *record_many(void *unused)
         vks_recording *list = vks_recording_create();
         vks_record_problem problem;
         vks_recorded *recorded = NULL;
-        vks_recording_composite(list, shared_source, shared_target, 0, 0, 1, false);
+        vks_recording_composite(list, shared_source, shared_target, 0, 0, 1, 0);
         vks_recording_draw_triangles(list, shared_target, triangle, 3, 6, none, false, NULL);
         if (vks_recorder_record(shared, list, &problem, &recorded) == VKS_OK)
             vks_recorded_retire(recorded);
@@ -946,7 +946,7 @@ static void after_any_call_that_failed_nothing_is_left_and_the_next_list_is_reco
         vks_recorder *recorder = recorder_with(true, 1);
         vks_recording *list = vks_recording_create(), *copies = vks_recording_create();
         vks_operand one = image(), two = image();
-        vks_recording_composite(list, one, two, 0, 0, 1, false);
+        vks_recording_composite(list, one, two, 0, 0, 1, 0);
         vks_recording_draw_triangles(list, two, triangle, 3, 6, none, false, NULL);
         vks_recording_copy(copies, one, two, (vks_rect){0, 0, 1, 1}, 0, 0);
         driver.has_failed = false;
@@ -980,7 +980,7 @@ static void each_surface_is_one_use_however_many_there_are(void)
         images[i] = image();
     for (int round = 0; round < 3; round++)
         for (int i = 1; i < MANY; i++)
-            vks_recording_composite(list, images[i], images[0], 0, 0, 1, false);
+            vks_recording_composite(list, images[i], images[0], 0, 0, 1, 0);
     size_t n_uses;
     const vks_use *uses = vks_recording_uses(list, &n_uses);
     CHECK(n_uses == MANY && vks_recording_length(list) == 3 * (MANY - 1), "%zu uses", n_uses);
@@ -1028,7 +1028,7 @@ static void the_rasteriser_runs_the_same_commands(void)
     vks_recording_clear(list, one, red);
     vks_recording_fill_rect(list, one, corner, (const double[]){0, 1, 0, 1});
     vks_recording_copy(list, one, two, (vks_rect){0, 0, 16, 16}, 0, 0);
-    vks_recording_composite(list, one, two, 8, 8, 1, false);
+    vks_recording_composite(list, one, two, 8, 8, 1, 0);
     vks_recording_blit(list, two, one, corner, (vks_rect){16, 16, -8, -8}, false);
     vks_recording_draw_triangles(list, one, triangle, 3, 6, none, false, NULL);
     vks_program *program = NULL;

@@ -45,8 +45,10 @@ def compose(vks_open: Callable[..., vks.Device], quick: Display, stack: ExitStac
 
 @pytest.fixture
 def painter(vks_open: Callable[..., vks.Device], stack: ExitStack) -> Callable[..., Painter]:
-    def make(width: int = 16, height: int = 12, device: vks.Device | None = None) -> Painter:
-        made = Painter(device or vks_open(name="client"), width, height)
+    def make(
+        width: int = 16, height: int = 12, device: vks.Device | None = None, format: str = "rgba8unorm"
+    ) -> Painter:
+        made = Painter(device or vks_open(name="client"), width, height, format)
         stack.callback(made.close)
         return made
 

@@ -14,9 +14,9 @@ from vkshare.errors import InvalidCallError
 class Painter:
     """A client with one pipe."""
 
-    def __init__(self, device: vks.Device, width: int, height: int) -> None:
+    def __init__(self, device: vks.Device, width: int, height: int, format: str = "rgba8unorm") -> None:
         self.device = device
-        self.sender, self.descriptor = vks.pipe(device, width, height)
+        self.sender, self.descriptor = vks.pipe(device, width, height, format)
 
     def paint(self, colour: tuple[float, ...], waits: Any = ()) -> None:
         with self.sender.frame(timeout=20) as frame:

@@ -267,10 +267,11 @@ class Loop:
         commands = self._output.device.record()
         if clears:
             commands.clear(target, self._background)
+        codes = self._output.shows_codes
         for one in drawn:
             source = self._compositor._windows[one.window]._source
             if source is not None and source.picture is not None:
-                commands.composite(source.picture, target, (one.x, one.y), one.opacity)
+                commands._composite(source.picture, target, (one.x, one.y), one.opacity, "premultiplied", codes)
         return self._output.device.submit(commands)
 
     def _draw_one_by_one(self, target: View, drawn: list[Drawn]) -> Submission:

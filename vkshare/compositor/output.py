@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vkshare import formats
 from vkshare.core.device import Device
 from vkshare.errors import DeviceLostError
 
@@ -37,6 +38,11 @@ class Output:
             if self.factory is not None:
                 opened.close()
             raise
+
+    @property
+    def shows_codes(self) -> bool:
+        """Whether the target shows what is stored: the codes of a window's -srgb surface go there as they are."""
+        return not formats.get(self.swapchain.format).is_srgb and self.swapchain.color_space == "srgb-nonlinear"
 
     def open_next(self) -> tuple[Device, Swapchain] | None:
         """Opens the next device. None: none can be opened now, or it was lost at once."""

@@ -209,7 +209,7 @@ class CommandList(_native.Recording, Scoped):
         CommandList
             This list, for further commands.
         """
-        return self._composite(source, target, at, opacity, alpha)
+        return self._composite(source, target, at, opacity, alpha, False)
 
     def draw_triangles(
         self,
@@ -257,12 +257,8 @@ class CommandList(_native.Recording, Scoped):
         >>> with surface.access() as view:
         ...     submission = device.submit(device.record().draw_triangles(view, corners))
         """
-        if depth is None and depth_test == "less":
-            return self._draw_triangles(target, vertices, texture, filter)
-        state = arguments.depth_state(depth_test, depth_write)
-        if depth is None:
-            return self._draw_triangles(target, vertices, texture, filter)
-        return self._draw_deep(target, vertices, texture, filter, depth, state)
+        state = 0 if depth is None and depth_test == "less" else arguments.depth_state(depth_test, depth_write)
+        return self._draw_triangles(target, vertices, texture, filter, depth, state)
 
     # ---- the list itself ------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from vkshare.util.library_calls import (
     take_fd,
     take_fds,
     u64,
+    wait,
 )
 
 _LARGEST = 2**31 - 1
@@ -195,6 +196,23 @@ class SurfaceCore(_native.Surface):
         check(status, "Surface.sync")
         first, second = ((int(point.semaphore), int(point.value)) for point in points)
         return first, second
+
+    def _external_begin(self, after_cpu: bool, timeout: float | None = None) -> int:
+        """Begin the turn of another API; return the value that it must wait for."""
+        surface, value, begin = self._pointer, ffi.new("uint64_t *"), lib.vks_surface_external_begin
+        after = bool(after_cpu)
+        check(wait(lambda deadline: begin(surface, after, deadline, value), timeout), "Surface", timeout)
+        return int(value[0])
+
+    def _external_signal_value(self) -> int:
+        """Return the value that the other API must signal."""
+        value = ffi.new("uint64_t *")
+        check(lib.vks_surface_external_signal_value(self._pointer, value), "Surface._external_signal_value")
+        return int(value[0])
+
+    def _external_end(self, value: int) -> None:
+        """Report that the other API has submitted the signal; 0: nothing."""
+        check(lib.vks_surface_external_end(self._pointer, u64("value", value)), "Surface._external_end")
 
     def _release_to_external(self, semaphore: int) -> None:
         """Release the image to another API, and signal a binary VkSemaphore."""

@@ -20,7 +20,7 @@ from support.render_servers import until
 from support.time_limits import until_rest
 
 import vkshare as vks
-from vkshare.errors import ClosedError, InvalidCallError, VkshareError
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.vsync import Display, Observer
 
 pytest_plugins = ["support.peer_processes", "support.compositor_fixtures"]
@@ -84,6 +84,24 @@ def test_a_surface_with_keys_is_shown_each_time_that_it_comes(compose: Compose, 
                 client.submit(client.record().clear(surface, colour))
             shows(compositor, 10, 10, colour)
         assert window.statistics().shown == 3
+
+
+@pytest.mark.rule("R18")
+@pytest.mark.parametrize("format", ["bgra8unorm", "rgba8unorm-srgb"])
+def test_an_srgb_window_is_shown_as_it_is_stored_and_decoded_for_a_target_that_encodes(
+    compose: Compose, painter: Callable[..., Painter], format: str
+) -> None:
+    try:
+        compositor = compose(background=BLUE, format=format)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    client = painter(format="rgba8unorm-srgb")
+    window = compositor.open_window(client.descriptor, at=(8, 8))
+    client.paint((0.5, 0.2, 0, 1))  # linear
+    shows(compositor, 10, 10, (188 / 255, 124 / 255, 0, 1))
+    window.fade(0.5)
+    faded = (188 / 510, 124 / 510, 0.5, 1) if format == "bgra8unorm" else (137 / 255, 89 / 255, 188 / 255, 1)
+    shows(compositor, 10, 10, faded)
 
 
 @pytest.mark.rule("R18", "R19")
