@@ -5,75 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check_macros.h"
-#include "stub_driver.h"
-
-#define SECOND UINT64_C(1000000000)
-
-static vks_status draw(vks_surface *surface)
-{
-    vks_commands *commands;
-    vks_device *device = vks_surface_device(surface);
-    if (stub_commands(surface, STUB_VARIED, &commands) != VKS_OK)
-        return VKS_NO_MEMORY;
-    vks_submission submission = {0};
-    vks_submit_info info = {.commands = &commands, .n_commands = 1};
-    vks_status status = vks_submit(device, &info, 0, &submission);
-    if (submission.op)
-        vks_work_unref(submission.op);
-    vks_commands_unref(commands);
-    vks_device_reap(device, false);
-    return status;
-}
-
-static void draw_after(vks_surface *surface, vks_fence *fence, uint64_t value)
-{
-    vks_commands *commands;
-    vks_submission held = {0};
-    vks_wait wait = {.fence = fence, .value = value};
-    CHECK(stub_commands(surface, STUB_DRAWS, &commands) == VKS_OK, "memory");
-    vks_submit_info info = {.commands = &commands, .n_commands = 1, .waits = &wait, .n_waits = 1};
-    CHECK(vks_submit(vks_surface_device(surface), &info, 0, &held) == VKS_OK && held.op, "the draw is held");
-    vks_work_unref(held.op);
-    vks_commands_unref(commands);
-}
-
-static vks_status draw_raw(vks_surface *surface)
-{
-    uint64_t raw = 4;
-    vks_submission submission = {0};
-    vks_submit_info info = {.raw = &raw, .n_raw = 1};
-    vks_status status = vks_submit(vks_surface_device(surface), &info, 0, &submission);
-    if (submission.op)
-        vks_work_unref(submission.op);
-    return status;
-}
-
-static void drop(vks_surface *surface)
-{
-    vks_surface_close(surface);
-    vks_surface_unref(surface);
-}
-
-static void own(vks_surface *surface, uint64_t key)
-{
-    CHECK(vks_surface_acquire(surface, key, vks_now() + 10 * SECOND) == VKS_OK, "%s", vks_last_error()->text);
-}
-
-static void hand_on(vks_surface *surface, uint64_t key)
-{
-    vks_status status = vks_surface_release(surface, key);
-    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
-}
-
-static void idle(vks_device *device)
-{
-    uint64_t limit = vks_now() + 10 * SECOND;
-    vks_status status;
-    while ((status = vks_device_wait_idle(device, limit)) == VKS_INTERRUPTED)
-        ;
-    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
-}
+#include "sharing_turns.h"
 
 static void a_hand_over_on_one_device_submits_nothing_but_the_draws(void)
 {
@@ -331,15 +263,6 @@ static void a_release_behind_held_draws_has_a_value_that_none_of_them_signals(vo
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
-static void end(vks_fence *gate, vks_device *device, vks_device *other)
-{
-    vks_fence_close(gate);
-    vks_fence_unref(gate);
-    stub_close(device);
-    if (other != device)
-        stub_close(other);
-}
-
 /* An owner that has drawn closes, and a handle closes whose release is behind a held draw. */
 static void a_handle_that_closes_leaves_no_image_with_its_queue(void)
 {
@@ -372,179 +295,8 @@ static void a_handle_that_closes_leaves_no_image_with_its_queue(void)
     CHECK(stub_violations() == 0, "%u", stub_violations());
 }
 
-static void *signal_later(void *gate)
-{
-    usleep(20000);
-    CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
-    return NULL;
-}
-
-/* rules: A27 */
-static void an_engines_turn_waits_until_the_release_before_it_is_submitted(void)
-{
-    for (int way = 0; way < 4; way++) {
-        bool native = way & 1, same = way & 2;
-        vks_device *device = stub_open("one", native), *other = same ? device : stub_open("two", native);
-        vks_surface *a = stub_surface(device, NULL), *b = same ? stub_alias(a) : stub_surface(other, a);
-        vks_fence *gate;
-        CHECK(vks_fence_create(device, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
-        own(a, 0);
-        draw_after(a, gate, 1);
-        hand_on(a, 1);
-        own(b, 1);
-        vks_semaphore_point before, after;
-        vks_status status;
-        CHECK(vks_surface_sync(b, vks_now() + SECOND / 1000, &before, &after) == VKS_TIMEOUT, "way %d: %s", way,
-              vks_last_error()->text);
-        pthread_t thread;
-        pthread_create(&thread, NULL, signal_later, gate);
-        while ((status = vks_surface_sync(b, vks_now() + 10 * SECOND, &before, &after)) == VKS_INTERRUPTED)
-            ;
-        CHECK(status == VKS_OK, "way %d: status %d: %s", way, status, vks_last_error()->text);
-        pthread_join(thread, NULL);
-        stub_submit(other, before, after);
-        hand_on(b, 2);
-        idle(other);
-        drop(a);
-        drop(b);
-        end(gate, device, other);
-    }
-    CHECK(stub_violations() == 0, "%u", stub_violations());
-}
-
-static void an_engines_image_is_taken_over_once_before_its_first_use(void) /* rules: E2 */
-{
-    enum { DRAWN, BY_AN_ALIAS, RAW, UNUSED, OWNED, MOMENTS };
-    for (int native = 0; native < 2; native++)
-        for (int moment = 0; moment < MOMENTS; moment++) {
-            vks_device *device = stub_open("one", native), *other = stub_open("two", native);
-            vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
-            stub_take_over(a);
-            vks_surface_set_transfer_commands(b, 0, 0);
-            vks_surface *first = moment == BY_AN_ALIAS || moment == OWNED ? b : a;
-            if (moment != UNUSED)
-                own(first, 0);
-            if (moment == DRAWN || moment == BY_AN_ALIAS || moment == RAW) {
-                CHECK((moment == RAW ? draw_raw(first) : draw(first)) == VKS_OK, "%s", vks_last_error()->text);
-                hand_on(first, 0);
-            }
-            vks_surface *c = stub_surface(other, a);
-            CHECK(c != NULL, "moment %d: %s", moment, vks_last_error()->text);
-            if (moment == OWNED)
-                hand_on(b, 0);
-            for (int turn = 0; turn < 2; turn++) {
-                own(c, 0);
-                CHECK(draw(c) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
-                hand_on(c, 0);
-                own(a, 0);
-                CHECK(draw(a) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
-                hand_on(a, 0);
-            }
-            idle(device);
-            idle(other);
-            drop(c);
-            drop(b);
-            drop(a);
-            stub_close(other);
-            stub_close(device);
-        }
-}
-
-/* The number of batches that the device submits for an engine's turn on its own queue. */
-static uint64_t sync_in_order(vks_device *device, vks_surface *surface)
-{
-    vks_semaphore_point before;
-    uint64_t submitted = vks_device_submitted(device);
-    vks_status status;
-    while ((status = vks_surface_sync(surface, vks_now() + 10 * SECOND, &before, NULL)) == VKS_INTERRUPTED)
-        ;
-    CHECK(status == VKS_OK && before.semaphore && before.value <= vks_device_submitted(device), "%s",
-          vks_last_error()->text);
-    return vks_device_submitted(device) - submitted;
-}
-
-/* rules: E12 */
-static void an_engine_on_the_devices_queue_needs_a_barrier_before_and_a_batch_behind(void)
-{
-    for (int way = 0; way < 4; way++) {
-        bool native = way & 1, same = way & 2;
-        vks_device *device = stub_open("one", native), *other = same ? device : stub_open("two", native);
-        vks_surface *a = stub_surface(device, NULL), *b = same ? stub_alias(a) : stub_surface(other, a);
-        vks_semaphore_point ignored;
-        CHECK(vks_surface_sync(b, vks_now() + SECOND, &ignored, NULL) == VKS_NOT_OWNER, "way %d", way);
-        for (uint64_t key = 0; key < 6; key += 2) {
-            own(a, key);
-            CHECK(draw(a) == VKS_OK, "%s", vks_last_error()->text);
-            hand_on(a, key + 1);
-            own(b, key + 1);
-            CHECK(sync_in_order(other, b) == 1, "way %d: the acquire", way);
-            CHECK(sync_in_order(other, b) == 0, "way %d: what follows is in order", way);
-            CHECK(draw(b) == VKS_OK, "%s", vks_last_error()->text);
-            CHECK(sync_in_order(other, b) == 1, "way %d: a barrier behind the device's own work", way);
-            uint64_t submitted = vks_device_submitted(other);
-            hand_on(b, key + 2);
-            CHECK(vks_device_submitted(other) == submitted + 1, "way %d: the release ends with the engine's work", way);
-        }
-        idle(other);
-        drop(a);
-        drop(b);
-        stub_close(device);
-        if (!same)
-            stub_close(other);
-    }
-    CHECK(stub_violations() == 0, "%u", stub_violations());
-}
-
-/* rules: E12 */
-static void an_engines_turn_behind_another_one_on_its_queue_needs_no_batch_before(void)
-{
-    for (int native = 0; native < 2; native++) {
-        vks_device *device = stub_open("one", native), *other = stub_open("two", native);
-        vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
-        uint64_t key = 0;
-        for (int turn = 0; turn < 6; turn++) { /* by each of both handles: the release has the barrier */
-            vks_surface *handle = turn & 1 ? a : b;
-            own(handle, key);
-            CHECK(sync_in_order(device, handle) == (turn ? 0 : 1), "native %d, turn %d", native, turn);
-            uint64_t submitted = vks_device_submitted(device);
-            hand_on(handle, ++key);
-            CHECK(vks_device_submitted(device) == submitted + 1, "native %d, turn %d", native, turn);
-        }
-        vks_surface *drawn = stub_alias(a); /* no engine has used this handle */
-        own(drawn, key);
-        CHECK(draw(drawn) == VKS_OK, "%s", vks_last_error()->text);
-        hand_on(drawn, ++key);
-        own(b, key);
-        CHECK(sync_in_order(device, b) == 1, "native %d: the device's own work came between", native);
-        hand_on(b, ++key);
-        vks_surface *c = stub_surface(other, a); /* and another device's work may, from now on */
-        for (int turn = 0; turn < 2; turn++) {
-            own(b, key);
-            CHECK(sync_in_order(device, b) == 1, "native %d: shared", native);
-            hand_on(b, ++key);
-            if (turn)
-                continue;
-            own(c, key);
-            CHECK(draw(c) == VKS_OK, "%s", vks_last_error()->text);
-            hand_on(c, ++key);
-        }
-        idle(device);
-        idle(other);
-        drop(c);
-        drop(drawn);
-        drop(b);
-        drop(a);
-        stub_close(other);
-        stub_close(device);
-    }
-    CHECK(stub_violations() == 0, "%u", stub_violations());
-}
-
 int main(void)
 {
-    RUN(an_engines_image_is_taken_over_once_before_its_first_use);
-    RUN(an_engine_on_the_devices_queue_needs_a_barrier_before_and_a_batch_behind);
-    RUN(an_engines_turn_behind_another_one_on_its_queue_needs_no_batch_before);
     RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
     RUN(an_export_at_any_moment_releases_the_image_before_the_other_device_acquires_it);
     RUN(an_export_that_the_driver_refuses_can_be_tried_again);
@@ -552,7 +304,6 @@ int main(void)
     RUN(a_closed_handle_and_a_swapchains_image_have_no_alias);
     RUN(a_release_behind_held_draws_has_a_value_that_none_of_them_signals);
     RUN(a_handle_that_closes_leaves_no_image_with_its_queue);
-    RUN(an_engines_turn_waits_until_the_release_before_it_is_submitted);
     RUN(random_turns_never_leave_an_image_with_two_queues);
     CHECK(stub_violations() == 0, "%u", stub_violations());
     return check_result();
