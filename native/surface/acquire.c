@@ -14,7 +14,10 @@ vks_status vks_surface_refuse_presentable(const vks_surface *surface)
 vks_status vks_surface_refuse_managed(const vks_surface *surface)
 {
     return surface->network
-               ? vks_fail(VKS_BAD_CALL, 0, "the surface is a queue's: it is owned from dequeue() to enqueue()")
+               ? vks_fail(
+                     VKS_BAD_CALL, 0,
+                     "the surface is a queue's: it is owned from dequeue() to enqueue(), so draw without acquire() "
+                     "and access(); an object of another API does so in within()")
                : vks_surface_refuse_presentable(surface);
 }
 

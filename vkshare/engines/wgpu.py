@@ -71,7 +71,11 @@ def open(wgpu_device: wgpu.GPUDevice, name: str = "") -> Device:
             "set WGPU_BACKEND_TYPE=Vulkan before wgpu is imported",
         )
     usage = package.TextureUsage.COPY_DST
-    found = layer.device_of(lambda: wgpu_device.create_texture(size=(1, 1, 1), format="rgba8unorm", usage=usage))
+    try:
+        found = layer.device_of(lambda: wgpu_device.create_texture(size=(1, 1, 1), format="rgba8unorm", usage=usage))
+    except package.GPUError as error:
+        why = f"it makes no texture: {_last_line(error)}"
+        raise UnsupportedError(f"wgpu's device on {info['device']}", why, "open one that is not destroyed") from error
     if found is None:
         raise UnsupportedError(f"wgpu's device on {info['device']}", "its Vulkan instance is without the layer", _HINT)
     device = layer.adopt(found, arguments.text("name", name), _keep(wgpu_device))
@@ -165,9 +169,14 @@ def _create(package: Any, wgpu_device: Any, surface: Surface, usage: int) -> Any
     size = surface.width, surface.height, 1
     try:
         return wgpu_device.create_texture(label=f"{surface!r}", size=size, format=surface.format, usage=usage)
-    except (package.GPUError, KeyError, ValueError) as error:
-        why = str(error).strip().splitlines()[-1]
-        raise UnsupportedError(f"a {surface.format} texture of wgpu on this device", why) from error
+    except KeyError as error:
+        raise UnsupportedError(f"{surface!r} in wgpu", f"wgpu has no format {surface.format!r}") from error
+    except (package.GPUError, ValueError) as error:
+        raise UnsupportedError(f"a {surface.format} texture of wgpu on this device", _last_line(error)) from error
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
 
 
 def _initialise(package: Any, wgpu_device: Any, made: Any) -> None:
