@@ -301,8 +301,8 @@ def _look_beside_a_frame(layer: FaultLayer, fences: bool) -> dict[str, Any]:
             await_readable(fd)  # it has asked for the next image, and was given OUT_OF_DATE
             reported: dict[str, Any] = {"asked": layer.calls()["vkAcquireNextImageKHR"] - asked}
             device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
-            swapchain.present(frame)
             reported["made"] = layer.calls()["vkCreateSwapchainKHR"] - made
+            swapchain.present(frame)
             with swapchain.frame(timeout=5) as frame:
                 device.submit(device.record().clear(frame.view, (0, 0, 1, 1)))
             reported["then"] = layer.calls()["vkCreateSwapchainKHR"] - made
