@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import vkshare
-from benchmarks import compiler
+from benchmarks import compiler, imports
 from benchmarks.compiler import CFailed, seconds
 from benchmarks.measure import Spread, Timed, differences, drained, ratios, repeated, timed
 from benchmarks.plan import Plan
@@ -33,6 +33,8 @@ def run(plan: Plan) -> None:
             with _Calls() as with_layer:
                 for what, times in with_layer.loops().items():
                     _over(plan, what, times, without.loops()[what], 2e-4, 50e-9)
+        with plan.noting("engines, imports", CFailed):
+            imports.rows(plan)
         with _Frames() as frames:
             plan.note(
                 f"engines: wgpu on {frames.device.adapter.name}; its own submit is the same pass on its own texture"
