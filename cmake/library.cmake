@@ -55,8 +55,8 @@ if(VKSHARE_INSTALL)
   endif()
   install(TARGETS vkshare EXPORT vkshareTargets LIBRARY DESTINATION ${library_folder} ${no_link}
     INCLUDES DESTINATION ${include_folder})
-  install(FILES native/vkshare.h native/vkshare_ipc.h native/vkshare_vulkan.h native/vkshare_present.h
-    native/vkshare_layer.h native/vkshare.hpp DESTINATION ${include_folder})
+  install(FILES native/vkshare.h native/vkshare_surface.h native/vkshare_ipc.h native/vkshare_vulkan.h
+    native/vkshare_present.h native/vkshare_layer.h native/vkshare.hpp DESTINATION ${include_folder})
   install(EXPORT vkshareTargets NAMESPACE vkshare:: DESTINATION ${cmake_folder})
   install(FILES ${package} ${CMAKE_CURRENT_BINARY_DIR}/vkshareConfigVersion.cmake DESTINATION ${cmake_folder})
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/vkshare.pc DESTINATION ${pkg_config_folder})

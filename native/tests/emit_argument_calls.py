@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HEADERS = ("vkshare.h", "vkshare_ipc.h", "vkshare_vulkan.h", "vkshare_present.h")
+HEADERS = ("vkshare.h", "vkshare_surface.h", "vkshare_ipc.h", "vkshare_vulkan.h", "vkshare_present.h")
 OBJECTS = "device surface fence commands work event_queue queue swapchain display dispatcher observer"
 POOLS = {f"vks_{name}" for name in OBJECTS.split()}
 KEPT = {"vks_submission", "vks_frame", "vks_surface_descriptor", "vks_fence_descriptor", "vks_queue_descriptor"}

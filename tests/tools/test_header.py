@@ -11,7 +11,7 @@ from results import ROOT
 
 pytestmark = pytest.mark.no_driver
 
-NAMES = ("vkshare.h", "vkshare_ipc.h", "vkshare_vulkan.h", "vkshare_present.h")
+NAMES = ("vkshare.h", "vkshare_surface.h", "vkshare_ipc.h", "vkshare_vulkan.h", "vkshare_present.h")
 HEADER = "\n".join((ROOT / "native" / name).read_text() for name in NAMES)
 BUILT = layers.built()
 

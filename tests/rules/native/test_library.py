@@ -24,7 +24,7 @@ EXAMPLE = ROOT / "examples" / "c_library"
 PRINTED = f"vkshare {vkshare.__version__.rpartition('.')[0]}, status 0\n"
 
 INCLUDE = Path(vkshare.get_include())
-HEADERS = [INCLUDE / f"vkshare{part}.h" for part in ("", "_ipc", "_vulkan", "_present")]
+HEADERS = [INCLUDE / f"vkshare{part}.h" for part in ("", "_surface", "_ipc", "_vulkan", "_present")]
 LIBRARY = next((INCLUDE.parent / "lib").glob("libvkshare.so.?"))
 
 
