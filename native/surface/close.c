@@ -45,19 +45,18 @@ uint64_t vks_surface_close(vks_surface *surface)
 }
 
 /* Gives the image back to VK_QUEUE_FAMILY_EXTERNAL, if this queue has it and no other handle here
- * will: the next owner acquires it from there. Else, behind an engine's work, submits an empty batch,
- * which the close waits for. A closed or lost device cannot. Caller holds device->lock. */
+ * will: the next owner acquires it from there. Else, behind an engine's work, submits a barrier, which
+ * the close waits for. A closed or lost device cannot. Caller holds device->lock. */
 static void give_image_back(vks_surface *surface)
 {
     vks_device *device = surface->device;
-    bool has_engine_work = vks_surface_has_engine_work(surface);
-    uint64_t before = surface->last_serial;
-    if ((!vks_surface_needs_release_barrier(surface) && !has_engine_work) || vks_device_check(device) ||
-        vks_device_begin_present(device, vks_now() + VKS_RELEASE_GRACE_NS))
+    if ((!vks_surface_needs_release_barrier(surface) && !vks_surface_has_uncovered_work(surface)) ||
+        vks_device_check(device) || vks_device_begin_present(device, vks_now() + VKS_RELEASE_GRACE_NS))
         return;
-    if (!vks_device_check(device) && !vks_surface_release_for_export(surface) && has_engine_work &&
-        surface->last_serial == before)
-        vks_surface_submit(surface, (vks_point){0}, 0, (vks_point){0});
+    if (!vks_device_check(device) && !vks_surface_release_for_export(surface) &&
+        vks_surface_has_uncovered_work(surface) &&
+        !vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS], (vks_point){0}))
+        vks_surface_submit(surface, (vks_point){0}, surface->acquire_commands[VKS_GRAPHICS], (vks_point){0});
     vks_device_end_present(device);
 }
 

@@ -86,10 +86,11 @@ static bool is_visible(const vks_surface *surface)
 /* Begins the ownership in the queue without a batch; returns the serial that it follows. */
 static uint64_t begin_visible(vks_surface *surface)
 {
-    uint64_t serial = vks_surface_original(surface)->used_serial;
+    vks_surface *original = vks_surface_original(surface);
     surface->acquire_submitted = surface->ownership.id;
-    vks_surface_use_in(surface, serial);
-    return serial;
+    original->visible_serial = 0; /* the engine's own work has no serial, and a release may fail */
+    vks_surface_use_in(surface, original->used_serial);
+    return original->used_serial;
 }
 
 /* Caller holds device->lock and has exclusive use of the queue. */
@@ -111,6 +112,7 @@ static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_sema
     *wait = (vks_semaphore_point){device->timeline, serial};
     if (signal)
         *signal = (vks_semaphore_point){surface->engine_semaphore, surface->engine_value};
+    surface->is_engine_in_queue = !signal;
     vks_surface_original(surface)->layout_unknown |= signal != NULL;
     return VKS_OK;
 }
@@ -131,7 +133,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
 
 bool vks_surface_has_engine_work(const vks_surface *surface)
 {
-    return vks_surface_has_engine(surface) && is_in_order(surface);
+    return surface->is_engine_in_queue && is_in_order(surface);
 }
 
 vks_status vks_surface_follow_engine(vks_surface *surface, uint64_t deadline, uint64_t *serial)

@@ -72,6 +72,7 @@ struct vks_surface {
     uint64_t mark;                   /* the scheduler's pass in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): the point that the engine signals; value 0: no engine uses it */
     uint64_t engine_serial;                  /* sync(): of the batch that the engine's last submission comes after */
+    bool is_engine_in_queue;                 /* the last sync() was without a signal: the engine uses the device's queue */
     _Atomic bool is_external;                /* an external API uses the surface; `owned` is 0 meanwhile */
     uint64_t external_value; /* while is_external: the value that the API is to signal; 0: none was requested */
     uint64_t last_value; /* the value signalled by the last work of this ownership, external work included; 0: none */
@@ -283,10 +284,11 @@ vks_status vks_surface_as_waiter(vks_surface *surface, vks_status (*call)(vks_su
                                  uint64_t deadline);
 
 /* ---- external.c ---- */
-/* Returns whether engines use the surface in the device's own queue: sync() without a signal. */
-static inline bool vks_surface_has_engine(const vks_surface *surface)
+/* Returns whether an engine may have submitted work to the device's own queue that no batch came after:
+ * no serial covers it. Caller holds device->lock. */
+static inline bool vks_surface_has_uncovered_work(const vks_surface *surface)
 {
-    return surface->engine_value && !surface->engine_semaphore;
+    return surface->is_engine_in_queue && surface->last_serial == surface->engine_serial;
 }
 /* Whether an engine in the device's own queue (sync() without a signal) may have submitted work that no
  * serial covers. Caller holds device->lock. */

@@ -184,7 +184,7 @@ static void a_close_waits_for_what_an_engine_has_submitted_to_the_devices_queue(
         CHECK(sync_in_order(device, a) == 1, "way %d", way);
         uint64_t submitted = vks_device_submitted(device); /* the engine's own batch comes here */
         uint64_t last = vks_surface_close(a);
-        CHECK(last == submitted + 1 && vks_device_submitted(device) == last, "way %d: %llu after %llu", way,
+        CHECK(last > submitted && vks_device_submitted(device) == last, "way %d: %llu after %llu", way,
               (unsigned long long)last, (unsigned long long)submitted);
         CHECK(vks_device_completed(device) >= last, "way %d: the close has not waited", way);
         drop(a);
