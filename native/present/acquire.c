@@ -158,7 +158,7 @@ vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vk
     uint64_t began = vks_trace_begin();
     vks_status status = wait_and_acquire(swapchain, deadline, out);
     if (status != VKS_FORKED)
-        vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+        vks_frames_changed(swapchain, VKS_FRAMES_FEWER);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, swapchain, out, began, status));
     return status;
 }
@@ -192,7 +192,7 @@ vks_status vks_swapchain_try_acquire(vks_swapchain *s, vks_frame *out)
     uint64_t began = vks_trace_begin();
     vks_status status = try_acquire(s, out);
     if (!status) /* else vks_swapchain_acquire() follows */
-        vks_frames_changed(s, VKS_FRAMES_CHANGED);
+        vks_frames_changed(s, VKS_FRAMES_FEWER);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_FRAME, s, out, began, status));
     return status;
 }

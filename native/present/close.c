@@ -231,6 +231,6 @@ vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface)
     if (status)
         return status;
     status = swapchain->info.vulkan ? retarget_vulkan(swapchain, surface) : vks_offscreen_retarget(swapchain, surface);
-    vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+    vks_frames_changed(swapchain, VKS_FRAMES_MORE);
     return vks_swapchain_leave(swapchain, status);
 }

@@ -8,7 +8,7 @@ vks_status vks_swapchain_resize(vks_swapchain *swapchain, uint32_t width, uint32
     vks_status status = vks_swapchain_check(swapchain);
     if (!status)
         atomic_store(&swapchain->wanted, (uint64_t)width << 32 | height);
-    vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+    vks_frames_changed(swapchain, VKS_FRAMES_MORE);
     return status;
 }
 
@@ -18,7 +18,7 @@ vks_status vks_swapchain_set_mode(vks_swapchain *swapchain, uint32_t present_mod
     vks_status status = vks_swapchain_check(swapchain);
     if (!status)
         atomic_store(&swapchain->mode, present_mode);
-    vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+    vks_frames_changed(swapchain, VKS_FRAMES_MORE);
     return status;
 }
 

@@ -23,7 +23,7 @@ vks_status vks_swapchain_drop(vks_swapchain *swapchain, const vks_frame *frame)
     pthread_mutex_unlock(&swapchain->device->lock);
     if (locked)
         vks_swapchain_unlock(swapchain);
-    vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+    vks_frames_changed(swapchain, VKS_FRAMES_MORE);
     return status;
 }
 

@@ -46,7 +46,8 @@ void vks_frame_fd_note(vks_frame_fd *fd, vks_frame_change change)
 {
     pthread_mutex_lock(&fd->lock);
     fd->is_ended |= change == VKS_FRAMES_ENDED;
-    vks_ready_fd_set(&fd->ready, fd->is_ended); /* after a present too: it is one more frame in flight */
+    if (change == VKS_FRAMES_FEWER || fd->is_ended)
+        vks_ready_fd_set(&fd->ready, fd->is_ended);
     atomic_fetch_add(&fd->changes, 1);
     pthread_mutex_unlock(&fd->lock);
     vks_futex_wake(&fd->changes, VKS_ANY_BIT);

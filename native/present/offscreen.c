@@ -69,7 +69,7 @@ vks_status vks_swapchain_new_offscreen(vks_swapchain *s, uint32_t width, uint32_
         s->made_for = (uint64_t)width << 32 | height;
         *generation = number;
     }
-    vks_frames_changed(s, VKS_FRAMES_CHANGED);
+    vks_frames_changed(s, VKS_FRAMES_MORE);
     return vks_swapchain_leave(s, status);
 }
 

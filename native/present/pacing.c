@@ -12,7 +12,7 @@ void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval)
     VKS_NEEDS_OR(, swapchain);
     atomic_store(&swapchain->pacing.interval, interval);
     atomic_store(&swapchain->pacing.due, vks_now());
-    vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+    vks_frames_changed(swapchain, VKS_FRAMES_MORE);
 }
 
 uint64_t vks_pacing_due(const vks_swapchain *s)

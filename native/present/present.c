@@ -169,7 +169,7 @@ vks_status vks_swapchain_present(vks_swapchain *swapchain, const vks_frame *fram
     VKS_NEEDS(swapchain, frame);
     uint64_t began = vks_trace_begin();
     vks_status status = present(swapchain, frame, deadline);
-    vks_frames_changed(swapchain, VKS_FRAMES_CHANGED);
+    vks_frames_changed(swapchain, VKS_FRAMES_FEWER);
     VKS_TRACE(began, vks_traced_frame(VKS_TRACE_PRESENT, swapchain, frame, began, status));
     return status;
 }

@@ -89,5 +89,5 @@ void vks_swapchain_lose(vks_swapchain *s)
     if (s->process != vks_process)
         return;
     atomic_store(&s->is_lost, true);
-    vks_frames_changed(s, VKS_FRAMES_CHANGED);
+    vks_frames_changed(s, VKS_FRAMES_MORE);
 }

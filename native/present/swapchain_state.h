@@ -173,8 +173,9 @@ struct vks_swapchain {
 
 /* ---- frame_fd.c ---- */
 typedef enum vks_frame_change {
-    VKS_FRAMES_CHANGED, /* a frame was acquired, presented or dropped, or the target has changed */
-    VKS_FRAMES_ENDED    /* the swapchain is closed */
+    VKS_FRAMES_FEWER, /* acquire() has returned: a frame, or none; or a frame was presented, and is in flight */
+    VKS_FRAMES_MORE,  /* a frame was dropped, or the target has changed */
+    VKS_FRAMES_ENDED  /* the swapchain is closed */
 } vks_frame_change;
 vks_status vks_frame_fd_open(vks_frame_fd **out);
 void vks_frame_fd_close(vks_frame_fd *fd);
@@ -185,7 +186,7 @@ void vks_frame_fd_note(vks_frame_fd *fd, vks_frame_change change);
 static inline void vks_frames_changed(const vks_swapchain *s, vks_frame_change change)
 {
     vks_frame_fd *fd = atomic_load_explicit(&s->frame_fd, memory_order_acquire);
-    if (__builtin_expect(fd != NULL, 0))
+    if (__builtin_expect(fd != NULL, 0) && s->process == vks_process) /* a child's fd stays readable */
         vks_frame_fd_note(fd, change);
 }
 

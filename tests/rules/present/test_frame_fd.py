@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from support.readable_fds import await_readable, is_readable
 from support.shared_handles import wait_until
 
 import vkshare as vks
-from vkshare.errors import ClosedError, DeviceLostError, InvalidCallError, SurfaceLostError
+from vkshare.errors import ClosedError, DeviceLostError, InvalidCallError, SurfaceLostError, VkshareError
 
 pytestmark = [
     pytest.mark.driver_dependent,
@@ -215,9 +214,25 @@ def test_in_a_forked_child_it_is_readable(vks_device: vks.Device) -> None:
             await_readable(fd)
             with pytest.raises(InvalidCallError):
                 swapchain.frame_fd()
-            os.fstat(fd)
+            assert is_readable(fd)
 
         in_child(child)
         assert not is_readable(fd)
         frames.pop().close()
         await_readable(fd)
+
+
+@pytest.mark.no_driver
+def test_a_forked_childs_calls_leave_it_readable(vks_device: vks.Device) -> None:
+    with create(vks_device) as swapchain:
+        fd = swapchain.frame_fd()
+        frame = swapchain.acquire(30)
+        await_readable(fd)
+
+        def child() -> None:
+            with pytest.raises(VkshareError):
+                swapchain.present(frame)
+            assert is_readable(fd)
+
+        in_child(child)
+        assert is_readable(fd)
