@@ -201,7 +201,7 @@ class CUDASurface(Opened):
         surface = self._surface
         # CUDA's streams see the CPU's writes to mapped memory only after work of Vulkan's queue
         # (seen on an H200).
-        value = surface._external_begin(surface.is_host_visible, timeout)
+        value = self._begin_external(surface.is_host_visible, timeout)
         try:
             self._give_wait(timeline, value, stream)
         except BaseException as error:
@@ -234,8 +234,21 @@ class CUDASurface(Opened):
                     "synchronize the stream, and then surface.release(key); or close the surface"
                 ) from error
             raise
-        self._surface._external_end(value)
+        try:
+            self._surface._external_end(value)
+        except BaseException:  # Ctrl-C may be heard before the call, and after it
+            with contextlib.suppress(VkshareError):
+                self._surface._external_end(value)
+            raise
         self._accesses += 1
+
+    def _begin_external(self, after_cpu: bool, timeout: float | None) -> int:
+        try:
+            return self._surface._external_begin(after_cpu, timeout)
+        except KeyboardInterrupt:  # heard after the call: this turn has begun
+            with contextlib.suppress(VkshareError):
+                self._surface._external_end(0)
+            raise
 
     def _join(self, view: CUDAView) -> None:
         """The view's stream waits for the others that took it."""
