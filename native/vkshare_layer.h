@@ -9,7 +9,7 @@
  *
  *   vks_layer_thread_device(&of_engine)          the engine's VkDevice, queue and functions
  *   vks_device_adopt_vulkan(...) with these      a vks_device on them
- *   vks_layer_offer(&offer)                      the surface's VkImage ...
+ *   vks_layer_make_offer(&offer)                 the surface's VkImage ...
  *   (the engine makes a texture)                 ... is what its vkCreateImage returns
  *
  * From then on the engine's submissions that use the image take their turn by the surface's keyed

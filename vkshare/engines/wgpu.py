@@ -107,8 +107,8 @@ def texture(surface: Surface) -> wgpu.GPUTexture:
     InvalidCallError
         The surface's device is not one of ``open()``.
     UnsupportedError
-        wgpu has no such textures, the surface has neither usage "render" nor "copy", or its memory
-        is the CPU backend's.
+        wgpu has no such textures, the surface has depth, or neither usage "render" nor "copy", or its
+        memory is the CPU backend's.
     ClosedError
         The surface or its device is closed.
 
@@ -118,6 +118,8 @@ def texture(surface: Surface) -> wgpu.GPUTexture:
     """
     package = _package()
     image, wgpu_device = layer.image_of(surface, package.GPUDevice, "wgpu")
+    if surface.spec.format.is_depth:
+        raise UnsupportedError(f"{surface!r} in wgpu", "the layer shares colours", "draw the depth into r32float")
     usage = _usage(package, surface)
     with layer.offered(surface, image) as was_taken:
         made = _create(package, wgpu_device, surface, usage)

@@ -83,8 +83,11 @@ def wrong_arguments() -> None:
             with pytest.raises(UnsupportedError, match="neither usage 'render' nor 'copy'"):
                 vks.engines.wgpu.texture(sampled)
         with engine.device.create_surface(16, 16, "rgba16unorm", usage=("copy",)) as wide:  # noqa: SIM117
-            with pytest.raises(UnsupportedError, match="rgba16unorm"):
+            with pytest.raises(UnsupportedError, match=r"wgpu has no format 'rgba16unorm'|rgba16unorm texture"):
                 vks.engines.wgpu.texture(wide)
+        with engine.device.create_surface(16, 16, "d32float") as deep:  # noqa: SIM117
+            with pytest.raises(UnsupportedError, match="the layer shares colours; draw the depth into r32float"):
+                vks.engines.wgpu.texture(deep)
         near.close()
         with pytest.raises(vks.ClosedError):
             vks.engines.wgpu.texture(near)
