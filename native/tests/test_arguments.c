@@ -49,6 +49,8 @@ static void call_at_random(uint64_t seed, long n)
     }
     current = "the end of the pools";
     arguments_close();
+    for (int tries = 0; tries < 500 && count_fds() != before; tries++)
+        usleep(10000); /* the watcher closes its own a little later */
     CHECK(count_fds() == before, "%d files were open before, and %d are now", before, count_fds());
 }
 

@@ -203,7 +203,7 @@ def test_owners_of_a_surface_die_and_no_frame_is_torn(
 
             kill_storms.Storm("owners of a surface", life).rage(kill_storms.lives(vks_adapter.backend))
             with pytest.raises(AcquireTimeout):  # a look at the page: the places of the dead are free after it
-                surface.acquire(7, 0)
+                surface.acquire(7, 0.05)
             kill_storms.check_listing(is_over=False)
 
     all_lives()

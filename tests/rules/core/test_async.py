@@ -47,6 +47,12 @@ def test_wait_async_returns_when_the_value_is_reached(device: vks.Device) -> Non
 
 @pytest.mark.rule("X23")
 def test_who_asks_late_for_early_work_does_not_wait_for_what_was_submitted_after_it(vks_open: Open) -> None:
+    # The work that comes after may be done in time where this thread gets no core, but not each time.
+    assert any(early_work_comes_first(vks_open) for _ in range(10))
+
+
+def early_work_comes_first(vks_open: Open) -> bool:
+    """Whether the later work still ran when each of the waits for the early work was over."""
     device, other = vks_open(), vks_open()
     surface = device.create_surface(1024, 1024)
     surface.acquire()
@@ -60,13 +66,11 @@ def test_who_asks_late_for_early_work_does_not_wait_for_what_was_submitted_after
 
     async def main() -> None:
         await asyncio.wait_for(early, 20)
-        assert not late.is_done()
         await asyncio.wait_for(asyncio.gather(fence.wait_async(1), fence.wait_async(2), follower.wait_async(2)), 20)
-        assert not late.is_done()
 
     asyncio.run(main())
     follower.wait(2, 5)
-    assert not late.is_done()
+    return not late.is_done()
 
 
 def test_work_that_the_gpu_signals_wakes_the_loop(device: vks.Device) -> None:
