@@ -72,9 +72,9 @@ struct vks_surface {
     uint64_t mark;                   /* the scheduler's pass in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): the point that the engine signals; value 0: no engine uses it */
     uint64_t engine_serial;                  /* sync(): of the batch that the engine's last submission comes after */
-    bool is_engine_in_queue;                 /* the last sync() was without a signal: the engine uses the device's queue */
-    _Atomic bool is_external;                /* an external API uses the surface; `owned` is 0 meanwhile */
-    uint64_t external_value; /* while is_external: the value that the API is to signal; 0: none was requested */
+    bool is_engine_in_queue;  /* the last sync() was without a signal: the engine uses the device's queue */
+    _Atomic bool is_external; /* an external API uses the surface; `owned` is 0 meanwhile */
+    uint64_t external_value;  /* while is_external: the value that the API is to signal; 0: none was requested */
     uint64_t last_value; /* the value signalled by the last work of this ownership, external work included; 0: none */
     vks_presentable *presentable; /* of a swapchain's image; the swapchain clears it before it is destroyed */
     uint64_t network;             /* network of queues, which alone acquire and release it; 0: none */
