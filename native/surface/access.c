@@ -156,8 +156,8 @@ static void add_use(vks_access *access, const vks_work *work, vks_batch_draft *d
  * has a barrier for the next user there, which then needs none (external.c). */
 static bool ends_engine_turn(const vks_surface *surface, const vks_work *work)
 {
-    return work->kind == VKS_WORK_RELEASE && surface->is_engine_in_queue &&
-           surface->release_commands[VKS_GRAPHICS] && !vks_surface_is_transferred(surface);
+    return work->kind == VKS_WORK_RELEASE && surface->is_engine_in_queue && surface->release_commands[VKS_GRAPHICS] &&
+           !vks_surface_is_transferred(surface);
 }
 
 static void add_release(const vks_access *access, const vks_work *work, vks_batch_draft *draft)
