@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -130,6 +131,17 @@ def die_as_owner(descriptor: Any, adapter: Any) -> None:
     device = vks.open(adapter)
     device.open_surface(descriptor).acquire(0, 10)
     os._exit(0)
+
+
+def draw_as_owner(descriptor: Any, drawn: Any) -> None:
+    """An engine's process that is killed inside its turn, with work on the surface."""
+    engine = Engine()
+    with engine.device.open_surface(descriptor) as surface:
+        texture = engine.texture(surface)
+        surface.acquire(0, 30)
+        engine.clear(texture, (1, 0, 0, 1))
+        drawn.set()
+        time.sleep(60)
 
 
 def pixels_of(surface: Any, seed: int, turn: int) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_process import run_with_layer
 from support.run_volumes import LONG, rounds, unhurried
-from support.wgpu_engine import Engine, attachment, die_as_owner, pair, peer, peer_process, pixels_of
+from support.wgpu_engine import Engine, attachment, die_as_owner, draw_as_owner, pair, peer, peer_process, pixels_of
 
 import vkshare as vks
 from vkshare.engines import layer
@@ -259,6 +261,32 @@ def owner_is_killed() -> str:
             with surface.access(0, 0, 10):
                 return str(surface.read()[0, 0].tolist())
         return "the death was not noticed"
+
+
+def engine_is_killed() -> float:
+    spawn = multiprocessing.get_context("spawn")
+    with vks.open(backend="vulkan") as device, device.create_surface(64, 48) as surface:
+        drawn = spawn.Event()
+        with surface.export() as descriptor:
+            process = spawn.Process(target=draw_as_owner, args=(descriptor, drawn))
+            process.start()
+            assert drawn.wait(60)
+        killed = time.monotonic()
+        process.kill()
+        with pytest.raises(vks.AbandonedError):
+            surface.acquire(0, 10)
+        late = time.monotonic() - killed
+        process.join(10)
+        surface.recover(10)
+        device.submit(device.record().clear(surface, (0, 1, 0, 1)))
+        assert surface.read()[0, 0].tolist() == [0, 255, 0, 255]
+        return late
+
+
+@pytest.mark.rule("E14")
+def test_the_others_notice_within_a_moment_that_an_engines_process_was_killed_in_its_turn() -> None:
+    # The machine may be busy with something else, but not each time.
+    assert any(run_with_layer(engine_is_killed) < 0.2 for _ in range(5))
 
 
 @pytest.mark.rule("E14")
