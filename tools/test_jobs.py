@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,7 @@ C_BUILDS_OF_TEST = ("plain",)
 KILLS = {False: "1000", True: "10000"}  # in native/tests/test_kills.c, by whether this is `make test-full`
 ARGUMENT_CALLS = {False: "50000", True: "1000000"}  # in native/tests/test_arguments.c, the latter under ASAN (C8)
 ZIG = "0.17.1"  # a C compiler for other architectures, with their C libraries
+ZIG_FDS = 4096
 OLDEST_CMAKE = "3.22.6"  # CMakeLists.txt's cmake_minimum_required, of which PyPI has this release
 
 
@@ -235,6 +237,10 @@ def _aarch64_job() -> Job:
     emulator = sysroot("--emulator")
     if emulator.returncode:
         job.unavailable = "qemu is not here: tools/sysroot could not unpack it"
+        return job
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most != resource.RLIM_INFINITY and most < ZIG_FDS:
+        job.unavailable = f"zig has each file of a C library open: {ZIG_FDS} fds, and the hard limit is {most}"
         return job
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
     compiler = f"{zig / 'ziglang' / 'zig'};cc;-target;aarch64-linux-musl"
