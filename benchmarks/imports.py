@@ -41,7 +41,6 @@ def _importing(stack: contextlib.ExitStack, device: vkshare.Device) -> dict[str,
     surface, memory = stack.enter_context(_memory(device))
     like = {"width": WIDTH, "height": HEIGHT, "format": surface.format, "usage": surface.usage, "size": memory.size}
     lib, gpu = compiler.library("gpu.c", "imports.c"), CDevice.of(device)
-
     is_shared = device.capabilities.export_timelines
 
     def ours() -> None:

@@ -168,10 +168,9 @@ static void add_release(const vks_access *access, const vks_work *work, vks_batc
     draft->completions++;
     if (surface->engine_semaphore)
         vks_draft_wait(draft, surface->engine_semaphore, surface->engine_value);
-    uint64_t release = surface->release_commands[draft->batch.family];
-    bool is_transferred = vks_surface_is_transferred(surface), ends_with_barrier = ends_engine_turn(surface, work);
-    if (is_transferred || ends_with_barrier)
-        vks_draft_buffer(draft, release);
+    bool ends_with_barrier = ends_engine_turn(surface, work);
+    if (ends_with_barrier || vks_surface_is_transferred(surface))
+        vks_draft_buffer(draft, surface->release_commands[draft->batch.family]);
     if (ends_with_barrier)
         vks_draft_buffer(draft, surface->acquire_commands[draft->batch.family]);
     if (surface->semaphore)

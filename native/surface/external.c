@@ -101,10 +101,12 @@ static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_sema
     vks_status status = VKS_OK;
     if (signal && !surface->engine_semaphore && surface->owned)
         status = device->backend->create_timeline(device, surface->engine_value, &surface->engine_semaphore);
-    if (!status && !signal && !is_in_order(surface) && is_visible(surface))
-        serial = begin_visible(surface);
-    else if (!status && (signal || !is_in_order(surface)))
-        status = submit_acquire(surface, !signal, &serial);
+    if (!status && (signal || !is_in_order(surface))) {
+        if (!signal && is_visible(surface))
+            serial = begin_visible(surface);
+        else
+            status = submit_acquire(surface, !signal, &serial);
+    }
     if (status)
         return status;
     surface->engine_serial = serial;

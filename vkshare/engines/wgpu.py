@@ -52,7 +52,7 @@ def open(wgpu_device: wgpu.GPUDevice, name: str = "") -> Device:
     ------
     UnsupportedError
         wgpu made its Vulkan instance without the layer, is on another backend, or its driver lacks
-        what vkshare needs.
+        what vkshare needs; or wgpu_device was destroyed.
     TypeError
         `wgpu_device` is no wgpu.GPUDevice.
 
@@ -178,7 +178,7 @@ def _create(package: Any, wgpu_device: Any, surface: Surface, usage: int) -> Any
 
 
 def _last_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]
 
 
 def _initialise(package: Any, wgpu_device: Any, made: Any) -> None:
