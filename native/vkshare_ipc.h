@@ -18,12 +18,12 @@ extern "C" {
 /* A network is a fixed set of surfaces and the queues over it. Each queue is a page of shared
  * memory. Each participating device has one handle of each surface. A surface that a device has
  * dequeued from one queue may be enqueued into any other queue of the network. A vks_queue is one
- * end of one queue, held by one device. */
+ * end of one queue, held by one device. All surfaces of a network are images, or all are buffers. */
 typedef struct vks_queue vks_queue;
 typedef enum vks_end { VKS_PRODUCER = 0, VKS_CONSUMER = 1 } vks_end;
 
 typedef struct vks_queue_info {
-    uint32_t width, height, format; /* for vkshare ps */
+    uint32_t width, height, format; /* for vkshare ps; buffers: the bytes' low and high 32 bits, and 0 */
     uint32_t count;                 /* surfaces in the network: 1 to VKS_MAX_QUEUE_SURFACES */
     uint32_t metadata_size;         /* bytes per pair: up to VKS_MAX_METADATA */
     uint64_t network;               /* that of another queue over the same surfaces; 0: a new network */
@@ -356,10 +356,10 @@ typedef struct vks_queue_descriptor {
 vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *descriptor);
 vks_status vks_queue_descriptor_recv(int sock, uint64_t deadline, vks_queue_descriptor *out);
 void vks_queue_descriptor_close(vks_queue_descriptor *descriptor);
-/* A descriptor of queues over the `count` surfaces of a network, which vks_surface_create_image()
- * made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or 2 queues; they
- * stay the caller's. The caller closes *out. Blocks as vks_surface_export() does. VKS_BAD_VALUE: a
- * number is out of range. VKS_UNSUPPORTED: a surface's image is not the library's. */
+/* A descriptor of queues over the `count` surfaces of a network, which vks_surface_create_image() or
+ * vks_buffer_create() made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or
+ * 2 queues; they stay the caller's. The caller closes *out. Blocks as vks_surface_export() does.
+ * VKS_BAD_VALUE: a number is out of range. VKS_UNSUPPORTED: a surface's image is not the library's. */
 vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, vks_surface *const *surfaces,
                                        uint32_t count, vks_queue_descriptor *out);
 /* Opens the surfaces of a descriptor on the device, and joins them to its network. `surfaces` has

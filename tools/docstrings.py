@@ -29,6 +29,7 @@ EXAMPLES = {  # those that users meet first
     "open",
     "adapters",
     "pipe",
+    "buffer_pipe",
     "open_receiver",
     "Device.create_surface",
     "Device.open_surface",

@@ -18,10 +18,11 @@ from vkshare.core.device import Device as Device
 from vkshare.core.fence import Fence as Fence
 from vkshare.core.keyed_mutex import KeyedMutex as KeyedMutex
 from vkshare.core.opening import open as open
-from vkshare.core.pipe import Receiver as Receiver
-from vkshare.core.pipe import Sender as Sender
+from vkshare.core.pipe import buffer_pipe as buffer_pipe
 from vkshare.core.pipe import open_receiver as open_receiver
 from vkshare.core.pipe import pipe as pipe
+from vkshare.core.pipe_ends import Receiver as Receiver
+from vkshare.core.pipe_ends import Sender as Sender
 from vkshare.core.queue import SurfaceQueue as SurfaceQueue
 from vkshare.core.queue_ends import Consumer as Consumer
 from vkshare.core.queue_ends import Producer as Producer

@@ -53,7 +53,7 @@ vks_status vks_queue_open_surfaces(vks_device *device, const vks_queue_descripto
     uint32_t opened = 0;
     vks_status status = read_network(descriptor, &network);
     while (!status && opened < descriptor->n_surfaces) {
-        status = vks_surface_open_image(device, &descriptor->surfaces[opened], &surfaces[opened]);
+        status = vks_surface_open_memory(device, &descriptor->surfaces[opened], &surfaces[opened]);
         if (!status && (status = vks_surface_join(surfaces[opened], network, opened)))
             opened++; /* to be closed */
         opened += !status;

@@ -53,6 +53,14 @@ static vks_status check_numbers(const vks_queue_body *body, size_t size, size_t 
     return VKS_OK;
 }
 
+/* The surfaces of a network are all images, or all buffers (E5). */
+static const vks_message_form *form_of(const unsigned char *item)
+{
+    vks_surface_body body;
+    memcpy(&body, item, sizeof body);
+    return body.tiling == VKS_BUFFER ? vks_buffer_form() : vks_surface_form();
+}
+
 static vks_status check_queue(const void *parts, size_t size, const int *fds, size_t n_fds)
 {
     vks_queue_body body;
@@ -63,7 +71,7 @@ static vks_status check_queue(const void *parts, size_t size, const int *fds, si
     const unsigned char *first = (const unsigned char *)parts + sizeof body, *item = first;
     fds += body.n_queues;
     for (uint32_t i = 0; !status && i < body.n_surfaces; i++) {
-        status = vks_surface_form()->check(item, sizeof(vks_surface_body), fds, body.fds_per_surface);
+        status = form_of(item)->check(item, sizeof(vks_surface_body), fds, body.fds_per_surface);
         if (!status && memcmp(item, first, offsetof(vks_surface_body, memory_kind)) != 0)
             status = vks_fail(VKS_BAD_PAGE, 0,
                               "the surfaces of a queue have one size, format, tiling and usage; these differ");

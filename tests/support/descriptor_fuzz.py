@@ -74,9 +74,9 @@ class Fuzzer:
         yield self._of(fence.export(), device.open_fence)
         queue = keep(vks.SurfaceQueue(makers, 16, 16, count=2, metadata_size=8))
         yield self._of(queue.export(), lambda descriptor: vks.SurfaceQueue.open(device, descriptor))
-        sender, descriptor = vks.pipe(makers, 16, 16, count=2)
-        keep(sender)
-        yield self._of(descriptor, lambda descriptor: vks.open_receiver(device, descriptor))
+        for sender, descriptor in (vks.pipe(makers, 16, 16, count=2), vks.buffer_pipe(makers, 5000, count=2)):
+            keep(sender)
+            yield self._of(descriptor, lambda descriptor: vks.open_receiver(device, descriptor))
 
     def _of(self, descriptor: Descriptor, opener: Callable[[Any], object]) -> Good:
         self._stack.enter_context(descriptor)

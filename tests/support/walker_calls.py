@@ -440,8 +440,14 @@ def dequeue(world: World, dice: random.Random) -> None:
 
 @weight(3)
 def pipe(world: World, dice: random.Random) -> None:
-    world.called["vks.pipe"] += 1
-    sender, descriptor = vks.pipe(world.any(dice, "Device"), 8, 8, count=dice.randrange(1, 4), metadata_size=8)
+    device, count = world.any(dice, "Device"), dice.randrange(1, 4)
+    sender: vks.Sender[Any]
+    if dice.random() < 0.3:
+        world.called["vks.buffer_pipe"] += 1
+        sender, descriptor = vks.buffer_pipe(device, 100, count, 8)
+    else:
+        world.called["vks.pipe"] += 1
+        sender, descriptor = vks.pipe(device, 8, 8, count=count, metadata_size=8)
     world.keep(dice, sender)
     world.keep(dice, descriptor)
     world.called["vks.open_receiver"] += 1

@@ -47,6 +47,7 @@ PUBLIC = {
     "Receiver",
     "Sender",
     "SurfaceQueue",
+    "buffer_pipe",
     "open_receiver",
     "pipe",
     "Surface",

@@ -53,8 +53,8 @@ MEMBERS = {
     ),
     "SurfaceDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
     "SurfaceQueue": (
-        "clone close count device export is_closed metadata_size open open_consumer open_producer single_threaded "
-        "statistics"
+        "clone close count device export is_closed metadata_size of_buffers open open_consumer open_producer "
+        "single_threaded statistics"
     ),
     "Swapchain": (
         "acquire capture close color_space device extent format frame frame_fd image_count is_closed prepare present "

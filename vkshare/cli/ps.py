@@ -189,14 +189,20 @@ def _since(seconds: float | None) -> str:
     return "never" if seconds is None else f"{table.seconds(seconds)} ago"
 
 
+def _size(shared: dict[str, Any]) -> str:
+    """The size of a surface or a buffer, as text."""
+    return f"{shared['nbytes']} bytes" if "nbytes" in shared else f"{shared['width']}x{shared['height']}"
+
+
 def _queue_tables(queues: list[dict[str, Any]]) -> list[str]:
     counts: list[tuple[object, ...]] = []
     ends: list[tuple[object, ...]] = []
     for q in queues:
         numbers = (q["ready"], q["pending"], q["free"], q["enqueued"])
         moved = (_since(q["enqueued_seconds_ago"]), _since(q["dequeued_seconds_ago"]))
-        size = f"{q['count']} of {q['width']}x{q['height']}"
-        counts.append((q["id"], q["network"], size, q["format"], q["metadata_size"], *numbers, *moved))
+        counts.append(
+            (q["id"], q["network"], f"{q['count']} of {_size(q)}", q["format"], q["metadata_size"], *numbers, *moved)
+        )
         for name in ("producer", "consumer"):
             end = q[name]
             waits = end.get("waits_seconds")
@@ -215,10 +221,9 @@ def _text(reported: dict[str, Any]) -> str:
     waits: list[tuple[object, ...]] = []
     for s in reported["surfaces"]:
         owner = _party(s["owner"]) if s["owner"] else "-"
-        size = f"{s['nbytes']} bytes" if "nbytes" in s else f"{s['width']}x{s['height']}"
         work = f"{s['completed']}/{s['value']}"
         of_owner = owner, s["key"], s["generation"], work, len(s["handles"])
-        surfaces.append((s["id"], size, s["format"], s["state"], *of_owner))
+        surfaces.append((s["id"], _size(s), s["format"], s["state"], *of_owner))
         waits += [(s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for w in s["waiters"]]
     fences = [
         (f["id"], _party(f["signaller"]), f["status"], f["completed"], f["queued"], len(f["processes"]))

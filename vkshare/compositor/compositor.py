@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from vkshare.backends.base import BufferSpec
 from vkshare.compositor import frame_sources
 from vkshare.compositor.closer import Closer
 from vkshare.compositor.frame_sources import Descriptor, Keys
@@ -441,4 +442,7 @@ def _size_of(source: object) -> tuple[int, int]:
     if not isinstance(source, (Surface, SurfaceDescriptor, QueueDescriptor)):
         kind = type(source).__name__
         raise TypeError(f"source must be a Surface, a SurfaceDescriptor or a pipe's QueueDescriptor, not {kind}")
-    return source.spec.width, source.spec.height
+    spec = source.spec
+    if isinstance(spec, BufferSpec):
+        raise TypeError("source is a pipe of buffers, which have no picture: give one of vks.pipe()")
+    return spec.width, spec.height

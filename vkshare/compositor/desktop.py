@@ -14,13 +14,15 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
+from vkshare.backends.base import ImageSpec
 from vkshare.compositor import messages as m
 from vkshare.compositor.frame_sources import STAMP_SIZE, Descriptor
 from vkshare.compositor.remote_window import RemoteWindow
 from vkshare.core.adapter import adapters
 from vkshare.core.device import Device
 from vkshare.core.opening import open as open_device
-from vkshare.core.pipe import Sender, pipe
+from vkshare.core.pipe import pipe
+from vkshare.core.pipe_ends import Sender
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.server import Client, messages
@@ -188,7 +190,9 @@ class Desktop(Closing):
                 descriptor._used = True
                 opened: m.Opened = self._client.decoded(m.Opened, reply, fds)
                 with VsyncDescriptor.from_bytes(opened.descriptor, fds) as ticks:
-                    size = descriptor.spec.width, descriptor.spec.height
+                    spec = descriptor.spec
+                    assert isinstance(spec, ImageSpec)  # of the Surface, or of the pipe that open_window() made
+                    size = spec.width, spec.height
                     window = RemoteWindow(self, number, look[0], size, (opened.width, opened.height), sender, ticks)
             self._windows[number] = window
             return window

@@ -16,9 +16,11 @@ import contextlib
 import struct
 from typing import NamedTuple, Protocol
 
+from vkshare.backends.base import BufferSpec
 from vkshare.core.device import Device
 from vkshare.core.pending_acquire import PendingAcquire
-from vkshare.core.pipe import Receiver, open_receiver
+from vkshare.core.pipe import open_receiver
+from vkshare.core.pipe_ends import Receiver
 from vkshare.core.surface import Surface
 from vkshare.errors import (
     AbandonedError,
@@ -121,6 +123,8 @@ class PipeSource(FrameSource):
     """
 
     def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
+        if isinstance(descriptor.spec, BufferSpec):
+            raise UnsupportedError("a window of buffers", "a buffer has no picture", "send the frames of vks.pipe()")
         if descriptor.queue_count == 2 and descriptor.surface_count < 2:
             raise UnsupportedError(
                 "a window with a pipe of one surface",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vkshare.compositor import messages as m
 from vkshare.compositor.frame_sources import stamp
-from vkshare.core.pipe import Sender
+from vkshare.core.pipe_ends import Sender
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.server import messages
 from vkshare.util import arguments

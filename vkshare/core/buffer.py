@@ -135,6 +135,8 @@ class Buffer(KeyedMemory[BufferMemory, BufferView]):
 
         Raises
         ------
+        InvalidCallError
+            The buffer is a queue's, which is exported as a whole.
         TimeoutError
             A present has had the queue for ten seconds.
 
@@ -145,6 +147,7 @@ class Buffer(KeyedMemory[BufferMemory, BufferView]):
         ...         handle.nbytes
         16
         """
+        self._refuse_if_queued("export")
         return self._exported()
 
     def _exported(self) -> BufferDescriptor:

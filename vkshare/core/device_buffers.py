@@ -85,6 +85,8 @@ class DeviceBuffers(DeviceLifetime):
             This adapter cannot open such memory.
         ClosedError
             The Buffer is closed.
+        InvalidCallError
+            The Buffer is a queue's.
 
         Examples
         --------
@@ -101,6 +103,7 @@ class DeviceBuffers(DeviceLifetime):
             with self._active_call():
                 self._check()
                 return surface_factory.open_buffer(cast("Device", self), buffer)
+        buffer._refuse_if_queued("open")
         if buffer.device is not self:
             with buffer.export() as descriptor:
                 return self.open_buffer(descriptor)

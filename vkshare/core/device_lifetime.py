@@ -45,7 +45,7 @@ class DeviceLifetime(DeviceCore, Scoped):
         self._deletion_queue = DeletionQueue()
         self._surfaces: weakref.WeakSet[KeyedMemory[Any, Any]] = weakref.WeakSet()  # surfaces and buffers
         self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
-        self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
+        self._queues: weakref.WeakSet[SurfaceQueue[Any]] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
         self._event_queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEventQueue] = (
             weakref.WeakKeyDictionary()

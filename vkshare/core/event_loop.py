@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.fence import Fence
     from vkshare.core.keyed_memory import KeyedMemory
-    from vkshare.core.queue_ends import Consumer
-    from vkshare.core.surface import Surface
+    from vkshare.core.queue_ends import Consumer, HandleOf
 
 T = TypeVar("T")
 Future = asyncio.Future[None]
@@ -157,13 +156,13 @@ async def acquire(surface: KeyedMemory[Any, Any], key: int, timeout: float | Non
     pending.is_done()
 
 
-async def dequeue(consumer: Consumer, timeout: float | None) -> tuple[Surface, bytes]:
+async def dequeue(consumer: Consumer[HandleOf], timeout: float | None) -> tuple[HandleOf, bytes]:
     """Consumer.dequeue_async(). A cancelled wait takes nothing out of the queue."""
     return await take(consumer, partial(consumer.dequeue, 0), timeout, lambda: None)
 
 
 async def take(
-    consumer: Consumer, attempt: Callable[[], T], timeout: float | None, longest: Callable[[], float | None]
+    consumer: Consumer[Any], attempt: Callable[[], T], timeout: float | None, longest: Callable[[], float | None]
 ) -> T:
     """Repeats an attempt that may raise AcquireTimeout; between two it waits for a pair of the consumer's queue.
 

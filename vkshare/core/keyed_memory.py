@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from vkshare.core.device import Device
     from vkshare.core.view import KeyedView
+    from vkshare.ipc.descriptors import MemoryDescriptor
 
 ViewOf = TypeVar("ViewOf", bound="KeyedView")
 MemoryOf = TypeVar("MemoryOf", bound=Memory)
@@ -183,6 +184,10 @@ class KeyedMemory(Closable, SurfaceCore, Generic[MemoryOf, ViewOf]):
             page, semaphore = self._export()
             with on_error(lambda: fd_ops.close_all((page, semaphore))):
                 return image.export(), page, semaphore
+
+    def _exported(self) -> MemoryDescriptor:
+        """A descriptor, also of a queue's."""
+        raise NotImplementedError
 
     # ---- closing --------------------------------------------------------------------------------------------------
 

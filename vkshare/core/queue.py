@@ -11,36 +11,42 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Iterable
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from vkshare.core.closable import Closable
 from vkshare.core.device import Device
-from vkshare.core.queue_ends import Consumer, Producer, QueueStatistics
+from vkshare.core.device_buffers import DEFAULT_BUFFER_USAGE
+from vkshare.core.keyed_memory import KeyedMemory
+from vkshare.core.queue_ends import Consumer, HandleOf, Producer, QueueStatistics
 from vkshare.core.queue_network import Network
-from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.formats import Format
-from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.ipc.descriptors import MemoryDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments, fd_ops, pages
 from vkshare.util.closing import on_error
 from vkshare.util.forks import OwnLock
 from vkshare.util.library_calls import lib
 
-_End = TypeVar("_End", "Producer", "Consumer")
+if TYPE_CHECKING:
+    from vkshare.core.buffer import Buffer
+
+_EndOf = TypeVar("_EndOf", bound="Producer[Any] | Consumer[Any]")
 
 FULL, EARLY = 1, 2  # flags: a new queue's page has every surface in it; each end may be used at once
 
 
-class SurfaceQueue(Closable):
-    """A queue of surfaces from one producer to one consumer. Thread-safe.
+class SurfaceQueue(Closable, Generic[HandleOf]):
+    """A queue of surfaces, or buffers, from one producer to one consumer. Thread-safe.
 
     ``SurfaceQueue(device, ...)`` makes the surfaces, and the root queue, which is full: every
     surface can be dequeued from it. Further queues of the network are its clones, which start
     empty. A frame's way with two devices: the renderer dequeues from the root, draws, enqueues into
     the clone; the viewer dequeues there, looks, enqueues into the root.
+    ``SurfaceQueue.of_buffers(device, nbytes)`` makes a queue of buffers.
 
     Parameters
     ----------
@@ -81,29 +87,81 @@ class SurfaceQueue(Closable):
         _kind: int = FULL,
     ) -> None:
         arguments.instance("device", device, Device)
+        words = tuple(usage)
+        make = partial(device.create_surface, width, height, format, tiling=tiling, usage=words)
+        self._fill(device, make, count, metadata_size, single_threaded, _kind)
+
+    @classmethod
+    def of_buffers(
+        cls,
+        device: Device,
+        nbytes: int,
+        count: int = 3,
+        metadata_size: int = 0,
+        single_threaded: bool = False,
+        *,
+        usage: Iterable[str] = DEFAULT_BUFFER_USAGE,
+        _kind: int = FULL,
+    ) -> SurfaceQueue[Buffer]:
+        """Makes a queue of buffers: all of its calls have a Buffer where others have a Surface (rule E5).
+
+        Parameters
+        ----------
+        device
+            Makes the buffers.
+        nbytes, usage
+            As for ``device.create_buffer()``.
+        count, metadata_size, single_threaded
+            As for SurfaceQueue. The errors, too.
+
+        Returns
+        -------
+        SurfaceQueue
+            Full, as a new queue of surfaces.
+
+        Examples
+        --------
+        >>> with vks.SurfaceQueue.of_buffers(device, 4096, count=2, metadata_size=8) as queue:
+        ...     queue.count
+        2
+        """
+        arguments.instance("device", device, Device)
+        words = tuple(usage)
+        queue: SurfaceQueue[Buffer] = SurfaceQueue.__new__(cls)  # type: ignore[arg-type]
+        queue._fill(
+            device, partial(device.create_buffer, nbytes, usage=words), count, metadata_size, single_threaded, _kind
+        )
+        return queue
+
+    def _fill(
+        self,
+        device: Device,
+        make: Callable[[], KeyedMemory[Any, Any]],
+        count: int,
+        metadata_size: int,
+        single_threaded: bool,
+        kind: int,
+    ) -> None:
+        """Makes the surfaces or buffers, and the page."""
         count = arguments.integer("count", count, 1, lib.VKS_MAX_QUEUE_SURFACES)
         size = _metadata_size(metadata_size)
-        words = tuple(usage)
         self._page = -1
-        surfaces: list[Surface] = []
+        made: list[KeyedMemory[Any, Any]] = []
         try:
             for _ in range(count):
-                surfaces.append(device.create_surface(width, height, format, tiling=tiling, usage=words))
-            spec = surfaces[0].spec
-            page = pages.queue_page_make(
-                spec.width, spec.height, spec.format.code, count, size, 0, bool(single_threaded), _kind
-            )
+                made.append(make())
+            page = _page_of(made[0], count, size, 0, single_threaded, kind)
             self._begin(device, page)
-            self._network.add(device, surfaces)
+            self._network.add(device, made)
         except BaseException:
             if not self.is_closed:
                 self.close()
-            for surface in surfaces:
-                surface._end()
+            for each in made:
+                each._end()
             raise
 
     @classmethod
-    def open(cls, device: Device, descriptor: QueueDescriptor) -> SurfaceQueue:
+    def open(cls, device: Device, descriptor: QueueDescriptor) -> SurfaceQueue[Any]:
         """Opens the queue that another device or process exported.
 
         Parameters
@@ -142,7 +200,7 @@ class SurfaceQueue(Closable):
             self._count, self._size, self._single = info.count, info.metadata_size, info.single_threaded
             self._lock = OwnLock(self)
             self._device = device
-            self._ends: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
+            self._ends: weakref.WeakSet[Producer[HandleOf] | Consumer[HandleOf]] = weakref.WeakSet()
             self._network = Network.of(info.network)
             status = os.fstat(page)
             self._file = status.st_dev, status.st_ino  # which queue it is: this process may have opened it twice
@@ -178,7 +236,7 @@ class SurfaceQueue(Closable):
 
     # ---- use ------------------------------------------------------------------------------------------------------
 
-    def clone(self, metadata_size: int = 0, single_threaded: bool = False) -> SurfaceQueue:
+    def clone(self, metadata_size: int = 0, single_threaded: bool = False) -> SurfaceQueue[HandleOf]:
         """Makes another queue over the same surfaces, empty.
 
         Parameters
@@ -195,18 +253,15 @@ class SurfaceQueue(Closable):
         """
         return self._clone(metadata_size, single_threaded, 0)
 
-    def _clone(self, metadata_size: int, single_threaded: bool, kind: int) -> SurfaceQueue:
+    def _clone(self, metadata_size: int, single_threaded: bool, kind: int) -> SurfaceQueue[HandleOf]:
         size = _metadata_size(metadata_size)
         with self._lock:
             self._open_page()
-            spec = self._network.handles(self._device)[0].spec
-            page = pages.queue_page_make(
-                spec.width, spec.height, spec.format.code, self._count, size, self._network.number,
-                bool(single_threaded), kind,
-            )  # fmt: skip
-        return SurfaceQueue._on(self._device, page)
+            first = self._network.handles(self._device)[0]
+            page = _page_of(first, self._count, size, self._network.number, single_threaded, kind)
+        return type(self)._on(self._device, page)
 
-    def open_producer(self, device: Device) -> Producer:
+    def open_producer(self, device: Device) -> Producer[HandleOf]:
         """Opens the end that surfaces go into, for what `device` dequeues from the network's queues.
 
         Parameters
@@ -228,7 +283,7 @@ class SurfaceQueue(Closable):
         """
         return self._open_end(Producer, device)
 
-    def open_consumer(self, device: Device) -> Consumer:
+    def open_consumer(self, device: Device) -> Consumer[HandleOf]:
         """Opens the end that surfaces come out of; they are owned by `device` then. Errors as for open_producer().
 
         Parameters
@@ -243,7 +298,7 @@ class SurfaceQueue(Closable):
         """
         return self._open_end(Consumer, device)
 
-    def _open_end(self, kind: type[_End], device: Device) -> _End:
+    def _open_end(self, kind: Callable[..., _EndOf], device: Device) -> _EndOf:
         arguments.instance("device", device, Device)
         with self._lock, self._network.lock:  # the second: until the end is there, its device may take no part yet
             page = self._open_page()
@@ -287,20 +342,20 @@ class SurfaceQueue(Closable):
         return f"<vkshare.SurfaceQueue of {self._count} surfaces, metadata up to {self._size} bytes{state}>"
 
 
-def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
+def export_all(queues: list[SurfaceQueue[Any]]) -> QueueDescriptor:
     """One descriptor of queues of one network."""
     surfaces = queues[0]._network.export()
     pages: list[int] = []
-    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(SurfaceDescriptor.close, surfaces))):
+    with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(MemoryDescriptor.close, surfaces))):
         for queue in queues:
             pages.append(queue._duplicate_page())
     return QueueDescriptor._made(pages, surfaces)
 
 
-def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
+def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue[Any]]:
     """The queues of a descriptor, the device's handles of their surfaces open."""
     pages = list(descriptor._open_pages())
-    queues: list[SurfaceQueue] = []
+    queues: list[SurfaceQueue[Any]] = []
     with on_error(lambda: fd_ops.close_all(pages)), on_error(lambda: list(map(SurfaceQueue.close, queues))):
         while pages:
             queues.append(SurfaceQueue._on(device, pages.pop(0)))
@@ -315,6 +370,16 @@ def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
                 )
             network.handles(device, offered)
     return queues
+
+
+def _page_of(
+    first: KeyedMemory[Any, Any], count: int, metadata_size: int, network: int, single_threaded: bool, kind: int
+) -> int:
+    """The fd of a new queue's page, over surfaces or buffers like `first`."""
+    body = first._spec.body
+    return pages.queue_page_make(
+        body["width"], body["height"], body["format"], count, metadata_size, network, bool(single_threaded), kind
+    )
 
 
 def _metadata_size(value: Any) -> int:

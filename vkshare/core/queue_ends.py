@@ -6,21 +6,29 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from vkshare import _native
 from vkshare.core import event_loop
 from vkshare.core.closable import Closable
 from vkshare.core.device import Device
-from vkshare.core.view import View
+from vkshare.core.keyed_memory import KeyedMemory, ViewOf
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
 from vkshare.util import arguments, pages
 from vkshare.util.event_queue import EventQueue, pointer_of
 from vkshare.util.library_calls import NotInitialised, borrow_fd, cell_capsule, check, ffi, lib, make, pointer, u64
 
 if TYPE_CHECKING:
+    import typing_extensions
+
     from vkshare.core.queue import SurfaceQueue
     from vkshare.core.surface import Surface
+
+    # Surface or Buffer. `Producer` alone is Producer[Surface].
+    HandleOf = typing_extensions.TypeVar("HandleOf", bound=KeyedMemory[Any, Any], default=Surface)
+    FrameOf = typing_extensions.TypeVar("FrameOf", bound=KeyedMemory[Any, Any], default=Surface, covariant=True)
+else:
+    HandleOf, FrameOf = TypeVar("HandleOf"), TypeVar("FrameOf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +42,10 @@ class QueueStatistics:
     consumer_pid: int
 
 
-class _QueueEnd(Closable):
+class _QueueEnd(Closable, Generic[HandleOf]):
     """The common part of producers and consumers."""
 
-    queue: SurfaceQueue
+    queue: SurfaceQueue[HandleOf]
     _end: ClassVar[int]
     _pointer: Any = NotInitialised()
     _unpicklable = "send queue.export(), and open its end over there"
@@ -45,11 +53,13 @@ class _QueueEnd(Closable):
     if TYPE_CHECKING:
 
         @property
-        def surfaces(self) -> tuple[Surface, ...]: ...
+        def surfaces(self) -> tuple[HandleOf, ...]: ...
         @property
         def _address(self) -> int: ...
 
-    def __init__(self, queue: SurfaceQueue, device: Device, page: int, surfaces: tuple[Surface, ...]) -> None:
+    def __init__(
+        self, queue: SurfaceQueue[HandleOf], device: Device, page: int, surfaces: tuple[HandleOf, ...]
+    ) -> None:
         self.queue = queue
         handles = [surface._pointer for surface in surfaces]
         opened = pointer("vks_device *", device), page, self._end, handles, len(handles)
@@ -62,7 +72,7 @@ class _QueueEnd(Closable):
         """Bytes that a pair may carry."""
         return int(lib.vks_queue_metadata_size(self._pointer))
 
-    def recover(self, timeout: float | None = None) -> list[Surface]:
+    def recover(self, timeout: float | None = None) -> list[HandleOf]:
         """Takes the surfaces that dead parties owned; this device owns them afterwards.
 
         So are those that this device has dequeued and whose work will never run (AbandonedError).
@@ -77,7 +87,7 @@ class _QueueEnd(Closable):
 
         Returns
         -------
-        list of Surface
+        list of Surface, or of Buffer
             The surfaces, now owned.
 
         Raises
@@ -115,7 +125,7 @@ class _QueueEnd(Closable):
         return f"<vkshare.{type(self).__name__} of {len(self.surfaces)} surfaces, {waiting} to be dequeued>"
 
 
-def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iterator[Surface]:
+def recovering(waiting: list[HandleOf], left: Callable[[], float | None]) -> Iterator[HandleOf]:
     """Recovers the abandoned ones of these, and yields each at once: what interrupts the next one's wait loses none.
 
     `left` returns the seconds that each wait may still last. Surfaces that remain in `waiting` have
@@ -133,7 +143,7 @@ def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iter
         yield surface
 
 
-class Producer(_QueueEnd, _native.Producer):
+class Producer(_QueueEnd[HandleOf], _native.Producer):
     """The end of a queue that surfaces go into. Made by ``queue.open_producer(device)``. Thread-safe."""
 
     _end = lib.VKS_PRODUCER
@@ -141,13 +151,13 @@ class Producer(_QueueEnd, _native.Producer):
     # From the C core.
     if TYPE_CHECKING:
 
-        def enqueue(self, surface: Surface, metadata: Any = b"", wait: bool | str = True) -> bool:
+        def enqueue(self, surface: HandleOf, metadata: Any = b"", wait: bool | str = True) -> bool:
             """Puts a surface that this device has dequeued into the queue.
 
             Parameters
             ----------
             surface
-                A surface of the network, which this device owns.
+                A surface (or buffer) of the network, which this device owns.
             metadata
                 Bytes that travel with it, up to `metadata_size`.
             wait
@@ -193,12 +203,12 @@ class Producer(_QueueEnd, _native.Producer):
             """
 
 
-class Consumer(_QueueEnd, _native.Consumer):
+class Consumer(_QueueEnd[HandleOf], _native.Consumer):
     """The end of a queue that surfaces come out of. Made by ``queue.open_consumer(device)``. Thread-safe."""
 
     _end = lib.VKS_CONSUMER
 
-    async def dequeue_async(self, timeout: float | None = None) -> tuple[Surface, bytes]:
+    async def dequeue_async(self, timeout: float | None = None) -> tuple[HandleOf, bytes]:
         """Dequeues as dequeue() does, for asyncio. Cancelled or timed out, it leaves the queue as it was.
 
         Parameters
@@ -213,7 +223,9 @@ class Consumer(_QueueEnd, _native.Consumer):
         """
         return await event_loop.dequeue(self, timeout)
 
-    def dequeue_latest(self, timeout: float | None = None, *, into: Producer | None = None) -> tuple[Surface, bytes]:
+    def dequeue_latest(
+        self, timeout: float | None = None, *, into: Producer[HandleOf] | None = None
+    ) -> tuple[HandleOf, bytes]:
         """Dequeues the newest pair that is committed. The older ones go back at once, as with frame().
 
         Parameters
@@ -232,8 +244,8 @@ class Consumer(_QueueEnd, _native.Consumer):
         return self._newest(self.dequeue(timeout), back)
 
     async def dequeue_latest_async(
-        self, timeout: float | None = None, *, into: Producer | None = None
-    ) -> tuple[Surface, bytes]:
+        self, timeout: float | None = None, *, into: Producer[HandleOf] | None = None
+    ) -> tuple[HandleOf, bytes]:
         """Dequeues as dequeue_latest() does, for asyncio. Cancelled or timed out, it leaves the queue as it was.
 
         Parameters
@@ -270,7 +282,7 @@ class Consumer(_QueueEnd, _native.Consumer):
         """
         return borrow_fd(partial(lib.vks_queue_fd, self._pointer), "Consumer.fileno")
 
-    def _newest(self, newest: tuple[Surface, bytes], back: Producer) -> tuple[Surface, bytes]:
+    def _newest(self, newest: tuple[HandleOf, bytes], back: Producer[HandleOf]) -> tuple[HandleOf, bytes]:
         """Dequeue what came after `newest`, and give all but the last back."""
         for _ in range(self.queue.count - 1):  # more may come meanwhile, without an end
             try:
@@ -282,7 +294,9 @@ class Consumer(_QueueEnd, _native.Consumer):
         return newest
 
     @contextlib.contextmanager
-    def frame(self, timeout: float | None = None, *, into: Producer | None = None) -> Iterator[QueueFrame]:
+    def frame(
+        self, timeout: float | None = None, *, into: Producer[HandleOf] | None = None
+    ) -> Iterator[QueueFrame[HandleOf]]:
         """Dequeues a pair for a ``with`` block, and gives the surface back at its end.
 
         A block that raises gives it back, too. Work on the surface that was submitted in the block
@@ -312,7 +326,7 @@ class Consumer(_QueueEnd, _native.Consumer):
         consumer, events = self._pointer, pointer_of(event_queue)
         check(lib.vks_queue_notify(consumer, events, u64("token", token)), "Consumer.dequeue_async")
 
-    def _way_back(self, into: Producer | None) -> Producer:
+    def _way_back(self, into: Producer[HandleOf] | None) -> Producer[HandleOf]:
         if into is None:
             return self.queue._network.way_back(self.device, self.queue)
         arguments.instance("into", into, Producer)
@@ -325,7 +339,7 @@ class Consumer(_QueueEnd, _native.Consumer):
     # From the C core.
     if TYPE_CHECKING:
 
-        def dequeue(self, timeout: float | None = None) -> tuple[Surface, bytes]:
+        def dequeue(self, timeout: float | None = None) -> tuple[HandleOf, bytes]:
             """Takes the oldest pair; this device owns the surface then.
 
             Parameters
@@ -352,28 +366,32 @@ class Consumer(_QueueEnd, _native.Consumer):
             """
 
 
-def _give_back(surface: Surface, back: Producer) -> None:
+def _give_back(surface: HandleOf, back: Producer[HandleOf]) -> None:
     if surface.is_owned:  # else the body has enqueued it itself
         back.enqueue(surface, wait="gpu")
 
 
-class QueueFrame:
-    """A dequeued surface and its metadata, for the length of a ``with`` block. Unpacks as (surface, metadata)."""
+class QueueFrame(Generic[FrameOf]):
+    """A dequeued surface and its metadata, for the length of a ``with`` block. Unpacks as (surface, metadata).
+
+    `surface` is a Buffer where the queue is one of buffers.
+    """
 
     __slots__ = ("_is_over", "_view", "metadata", "surface")
 
-    def __init__(self, surface: Surface, metadata: bytes) -> None:
+    def __init__(self, surface: FrameOf, metadata: bytes) -> None:
         self.surface = surface
         self.metadata = metadata
-        self._view: View | None = View(surface, writable=True)
+        self._view: Any = surface._view(surface, writable=True)
         self._is_over = False
 
     @property
-    def view(self) -> View:
+    def view(self: QueueFrame[KeyedMemory[Any, ViewOf]]) -> ViewOf:
         """A View of it, as ``surface.access()`` gives."""
         if self._view is None:
             raise InvalidCallError("this frame is over: it is valid inside its `with` block only")
-        return self._view
+        view: ViewOf = self._view
+        return view
 
     def _end(self) -> None:
         view, self._view = self._view, None

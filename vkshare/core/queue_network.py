@@ -8,17 +8,19 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vkshare.core.device import Device
+from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.core.queue_ends import Producer
-from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.ipc.descriptors import SurfaceDescriptor, all_or_none
+from vkshare.ipc.descriptors import BufferDescriptor, MemoryDescriptor, SurfaceDescriptor, all_or_none
 from vkshare.util.closing import common_deadline, on_error
 
 if TYPE_CHECKING:
     from vkshare.core.queue import SurfaceQueue
+
+    Handles = tuple[KeyedMemory[Any, Any], ...]  # of the surfaces, or the buffers, in the network's order
 
 
 class Network:
@@ -33,8 +35,8 @@ class Network:
     def __init__(self, number: int) -> None:
         self.number = number
         self.lock = threading.RLock()
-        self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()  # open
-        self._handles: dict[Device, tuple[Surface, ...]] = {}
+        self._queues: weakref.WeakSet[SurfaceQueue[Any]] = weakref.WeakSet()  # open
+        self._handles: dict[Device, Handles] = {}
 
     @classmethod
     def of(cls, number: int) -> Network:
@@ -46,12 +48,12 @@ class Network:
                 network = _networks[key] = cls(number)
             return network
 
-    def enter(self, queue: SurfaceQueue) -> None:
+    def enter(self, queue: SurfaceQueue[Any]) -> None:
         """Register a queue of the network that was opened in this process."""
         with self.lock:
             self._queues.add(queue)
 
-    def leave(self, queue: SurfaceQueue) -> None:
+    def leave(self, queue: SurfaceQueue[Any]) -> None:
         """Unregister a closed queue, and close the handles of devices without a queue.
 
         After the last queue, all handles.
@@ -79,7 +81,7 @@ class Network:
             ends = [end for queue in self._queues for end in queue._ends]
         return sum(end.device is device and not end.is_closed for end in ends)
 
-    def handles(self, device: Device, offered: Iterable[SurfaceDescriptor] | None = None) -> tuple[Surface, ...]:
+    def handles(self, device: Device, offered: Iterable[MemoryDescriptor] | None = None) -> Handles:
         """The device's handles, opened if it has none: from `offered`, else from another device's of this process."""
         with self.lock:
             known = self._handles.get(device)
@@ -90,14 +92,17 @@ class Network:
                     return self._open(device, [exported.enter_context(each) for each in self.export()])
             return self._open(device, offered)
 
-    def _open(self, device: Device, descriptors: Iterable[SurfaceDescriptor]) -> tuple[Surface, ...]:
-        opened: list[Surface] = []
-        with on_error(lambda: list(map(Surface._end, opened))):
-            for descriptor in descriptors:
-                opened.append(device.open_surface(descriptor))
+    def _open(self, device: Device, descriptors: Iterable[MemoryDescriptor]) -> Handles:
+        opened: list[KeyedMemory[Any, Any]] = []
+        with on_error(lambda: list(map(KeyedMemory._end, opened))):
+            for each in descriptors:
+                if isinstance(each, BufferDescriptor):
+                    opened.append(device.open_buffer(each))
+                elif isinstance(each, SurfaceDescriptor):
+                    opened.append(device.open_surface(each))
             return self.add(device, opened)
 
-    def add(self, device: Device, surfaces: list[Surface]) -> tuple[Surface, ...]:
+    def add(self, device: Device, surfaces: Iterable[KeyedMemory[Any, Any]]) -> Handles:
         """Makes these the device's handles."""
         here = weakref.ref(self)
         for index, surface in enumerate(surfaces):
@@ -109,7 +114,7 @@ class Network:
             self._handles[device] = tuple(surfaces)
             return self._handles[device]
 
-    def export(self) -> list[SurfaceDescriptor]:
+    def export(self) -> list[MemoryDescriptor]:
         """Return descriptors of all surfaces; the caller closes them."""
         with self.lock:
             for device, surfaces in self._handles.items():
@@ -117,7 +122,7 @@ class Network:
                     return all_or_none(surface._exported() for surface in surfaces)
         raise ClosedError("every device of this process that had the queue's surfaces was closed")
 
-    def way_back(self, device: Device, queue: SurfaceQueue) -> Producer:
+    def way_back(self, device: Device, queue: SurfaceQueue[Any]) -> Producer[Any]:
         """The one producer of `device` into another queue than `queue`."""
         with self.lock:
             ends = [end for other in self._queues if other._file != queue._file for end in other._ends]

@@ -25,8 +25,16 @@ HEADER_SIZE: int = ffi.sizeof("vks_descriptor_header")
 _MEMORY_KINDS = ("opaque_fd", "memfd")  # by the numbers of vkshare_ipc.h
 
 
-def spec_of(body: Any) -> ImageSpec:
-    """The image's fields of a vks_surface_body."""
+def spec_of(body: Any) -> Spec:
+    """The image's or the buffer's fields of a vks_surface_body."""
+    return _buffer_of(body) if body.tiling == lib.VKS_BUFFER else _image_of(body)
+
+
+def _buffer_of(body: Any) -> BufferSpec:
+    return BufferSpec(body.width | body.height << 32, _words(body, BUFFER_USAGES))
+
+
+def _image_of(body: Any) -> ImageSpec:
     tiling, in_device_memory = TILINGS[body.tiling]
     words = _words(body, USAGES)
     return ImageSpec(body.width, body.height, formats.from_code(body.format), tiling, words, in_device_memory)
@@ -255,7 +263,7 @@ def _checked_fds(fds: Any) -> tuple[int, ...]:
         raise
 
 
-def all_or_none(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
+def all_or_none(descriptors: Iterator[MemoryDescriptor]) -> list[MemoryDescriptor]:
     """Open all of them, or none if one fails."""
     with contextlib.ExitStack() as undo:
         made = [undo.enter_context(descriptor) for descriptor in descriptors]
@@ -329,7 +337,7 @@ class SurfaceDescriptor(MemoryDescriptor):
     @property
     def spec(self) -> ImageSpec:
         """Size, format, tiling and usage."""
-        return spec_of(self._part("vks_surface_body"))
+        return _image_of(self._part("vks_surface_body"))
 
     def __repr__(self) -> str:
         spec = self.spec
@@ -349,8 +357,7 @@ class BufferDescriptor(MemoryDescriptor):
     @property
     def spec(self) -> BufferSpec:
         """Bytes and usage."""
-        body = self._part("vks_surface_body")
-        return BufferSpec(body.width | body.height << 32, _words(body, BUFFER_USAGES))
+        return _buffer_of(self._part("vks_surface_body"))
 
     def __repr__(self) -> str:
         return f"<vkshare.BufferDescriptor {self.spec.nbytes} bytes{' closed' if self._closed else ''}>"

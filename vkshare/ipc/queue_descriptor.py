@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from vkshare.backends.base import ImageSpec
-from vkshare.ipc.descriptors import HEADER_SIZE, Descriptor, SurfaceDescriptor, all_or_none, spec_of
+from vkshare.backends.base import Spec
+from vkshare.ipc.descriptors import (
+    HEADER_SIZE,
+    BufferDescriptor,
+    Descriptor,
+    MemoryDescriptor,
+    SurfaceDescriptor,
+    all_or_none,
+    spec_of,
+)
 from vkshare.util import fd_ops
 from vkshare.util.library_calls import ffi, lib
 
@@ -15,13 +23,14 @@ class QueueDescriptor(Descriptor):
     """A queue on its way to another device or process: ``SurfaceQueue.open(device, descriptor)`` opens it there.
 
     One of a pipe, which ``vks.open_receiver()`` takes, has two: the way there and the way back.
-    Carries a page (one fd) for each queue, and for each surface what a SurfaceDescriptor carries.
+    Carries a page (one fd) for each queue, and for each surface what a SurfaceDescriptor carries, or
+    for each buffer what a BufferDescriptor carries.
     """
 
     _form = lib.vks_queue_form()
 
     @classmethod
-    def _made(cls, pages: Sequence[int], surfaces: Sequence[SurfaceDescriptor]) -> Self:
+    def _made(cls, pages: Sequence[int], surfaces: Sequence[MemoryDescriptor]) -> Self:
         """Called by an exporter. Takes ownership of `pages` and of the fds of `surfaces`."""
         fds, items = list(pages), b""
         for surface in surfaces:
@@ -38,12 +47,12 @@ class QueueDescriptor(Descriptor):
 
     @property
     def surface_count(self) -> int:
-        """The id of the queue network."""
+        """Number of surfaces, or buffers, in the network."""
         return int(self._body.n_surfaces)
 
     @property
-    def spec(self) -> ImageSpec:
-        """The size, format, tiling and usage of all surfaces."""
+    def spec(self) -> Spec:
+        """The size, format, tiling and usage of all surfaces; of buffers, bytes and usage."""
         return spec_of(self._surface(0))
 
     def _open_pages(self) -> tuple[int, ...]:
@@ -51,17 +60,18 @@ class QueueDescriptor(Descriptor):
         self._used = True
         return fd_ops.duplicate_all(self._unused_fds()[: self.queue_count])
 
-    def _open_surfaces(self) -> list[SurfaceDescriptor]:
+    def _open_surfaces(self) -> list[MemoryDescriptor]:
         """Return descriptors of the surfaces, in the network's order; the caller closes them."""
         made = all_or_none(map(self._open_surface, range(self.surface_count)))
         self._used = True
         return made
 
-    def _open_surface(self, number: int) -> SurfaceDescriptor:
+    def _open_surface(self, number: int) -> MemoryDescriptor:
         count = self._body.fds_per_surface
         start = self.queue_count + number * count
         fds = fd_ops.duplicate_all(self._unused_fds()[start : start + count])
-        return SurfaceDescriptor._packed(self._surface(number), fds)
+        body = self._surface(number)
+        return (BufferDescriptor if body.tiling == lib.VKS_BUFFER else SurfaceDescriptor)._packed(body, fds)
 
     @property
     def _body(self) -> Any:

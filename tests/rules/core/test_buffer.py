@@ -301,7 +301,8 @@ def test_ps_shows_the_bytes_of_a_buffer(buffer: vks.Buffer) -> None:
         assert "1000 bytes" in ps._text(ps.collect())
 
 
-def test_a_queue_refuses_a_buffer(device: vks.Device, buffer: vks.Buffer) -> None:
+@pytest.mark.rule("Q6")
+def test_a_queue_of_surfaces_refuses_a_buffer(device: vks.Device, buffer: vks.Buffer) -> None:
     queue = vks.SurfaceQueue(device, 8, 8)
     producer = queue.open_producer(device)
     buffer.acquire()

@@ -13,6 +13,7 @@ from support.c_library import LINEAR, Library, image_info, view
 from support.fd_counts import open_fds
 
 import vkshare as vks
+from vkshare.backends.base import BufferSpec, ImageSpec
 from vkshare.errors import DescriptorError
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 
@@ -22,6 +23,7 @@ PRODUCER, CONSUMER = 0, 1  # vks_end
 WAIT = 0  # vks_enqueue_mode
 COUNT, METADATA = 3, 16
 WIDTH, HEIGHT = 20, 12
+NBYTES = 5000
 
 
 class Ends:
@@ -123,7 +125,9 @@ def test_python_is_the_receiver_of_a_pipe_of_c(
     assert library.queue_descriptor_send(pair[0].fileno(), library.deadline(), sent) == "OK", library.error
     library.queue_descriptor_close(sent)
     with QueueDescriptor.recv(pair[1], 10) as descriptor, vks.open_receiver(device, descriptor) as receiver:
-        assert (descriptor.queue_count, descriptor.surface_count, descriptor.spec.width) == (2, COUNT, WIDTH)
+        assert (descriptor.queue_count, descriptor.surface_count) == (2, COUNT)
+        assert isinstance(descriptor.spec, ImageSpec)
+        assert descriptor.spec.width == WIDTH
         for number in range(2 * COUNT):
             surface, _ = ends.dequeue(back)
             view(library, surface, HEIGHT, WIDTH)[:] = number
@@ -131,6 +135,68 @@ def test_python_is_the_receiver_of_a_pipe_of_c(
             with receiver.frame(timeout=10) as frame:
                 assert frame.metadata == bytes([number])
                 assert (frame.surface.read() == number).all()
+
+
+@pytest.mark.rule("C4", "E5")
+def test_c_is_the_receiver_of_a_pipe_of_buffers(
+    device: vks.Device, library: Library, here: Any, ends: Ends, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    sender, descriptor = vks.buffer_pipe(device, NBYTES, COUNT, METADATA)
+    got = received(library, pair, descriptor)
+    surfaces = library.ffi.new("vks_surface *[]", COUNT)
+    assert library.queue_open_surfaces(here, got, surfaces) == "OK", library.error
+    ends.surfaces += [surfaces[number] for number in range(COUNT)]
+    there, back = ends.open(got.page_fds[0], CONSUMER), ends.open(got.page_fds[1], PRODUCER)
+    library.queue_descriptor_close(got)
+    with sender:
+        for number in range(2 * COUNT):
+            with sender.frame(bytes([number]), timeout=10) as frame:
+                frame.surface.write(bytes([number] * NBYTES))
+            buffer, metadata = ends.dequeue(there)
+            assert metadata == bytes([number])
+            assert bytes(contents(library, buffer)) == bytes([number] * NBYTES)
+            ends.enqueue(back, buffer)
+
+
+@pytest.mark.rule("C4", "E5")
+def test_python_is_the_receiver_of_a_pipe_of_buffers(
+    device: vks.Device, library: Library, here: Any, ends: Ends, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ffi, pages = library.ffi, library.ffi.new("int[2]")  # the way there, and back
+    size = {"width": NBYTES, "count": COUNT, "early": True}
+    assert library.queue_page_make(ffi.new("vks_queue_info *", size | {"full": True}), pages + 1) == "OK"
+    network = library.make("queue_page_read", "vks_queue_info", pages[1]).network
+    clone = ffi.new("vks_queue_info *", size | {"metadata_size": METADATA, "network": network})
+    assert library.queue_page_make(clone, pages) == "OK"
+    for number in range(COUNT):
+        info = ffi.new("vks_buffer_info *", {"nbytes": NBYTES})
+        ends.surfaces.append(library.make("buffer_create", "vks_surface *", here, info))
+        assert library.surface_join(ends.surfaces[-1], network, number) == "OK"
+    handles = ffi.new("vks_surface *[]", ends.surfaces)
+    sent = library.make("queue_export_descriptor", "vks_queue_descriptor", pages, 2, handles, COUNT)
+    there, back = ends.open(pages[0], PRODUCER), ends.open(pages[1], CONSUMER)
+    for page in pages:
+        os.close(page)
+    assert library.queue_descriptor_send(pair[0].fileno(), library.deadline(), sent) == "OK", library.error
+    library.queue_descriptor_close(sent)
+    with QueueDescriptor.recv(pair[1], 10) as descriptor, vks.open_receiver(device, descriptor) as receiver:
+        assert descriptor.spec == BufferSpec(NBYTES, frozenset({"copy", "storage"}))
+        for number in range(2 * COUNT):
+            buffer, _ = ends.dequeue(back)
+            contents(library, buffer)[:] = bytes([number] * NBYTES)
+            ends.enqueue(there, buffer, bytes([number]))
+            with receiver.frame(timeout=10) as (mine, metadata):
+                assert metadata == bytes([number])
+                assert bytes(mine.read()) == bytes([number] * NBYTES)
+
+
+def contents(library: Library, buffer: Any) -> Any:
+    """The bytes of an owned buffer, where the CPU sees them."""
+    assert library.surface_cpu_access(buffer, library.deadline()) == "OK", library.error
+    pixels = library.ffi.new("void **")
+    if library.surface_pixels(buffer, pixels, library.ffi.new("size_t *")) != "OK":
+        pytest.skip("the GPU's memory is not the CPU's")
+    return library.ffi.buffer(pixels[0], NBYTES)
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
