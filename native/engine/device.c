@@ -99,12 +99,28 @@ typedef struct lock_functions {
     void *user;
 } lock_functions;
 
+/* An engine's instance may make no second VkDevice: below the engines layer it makes none at all. So the process's own
+ * instance tries the same adapter. */
+static vks_status try_on_own_instance(const vks_engine *engine)
+{
+    const vks_adapter *adapter = &engine->physical.adapter;
+    const vks_open_info same = {.device_uuid = adapter->device_uuid, .driver_uuid = adapter->driver_uuid};
+    vks_instance instance;
+    vks_physical physical;
+    vks_status status = vks_instance_own(&instance);
+    if (status || (status = vks_physical_find(&instance, &same, &physical)))
+        return status;
+    return vks_vulkan_try_timelines(instance.get, instance.handle, physical.handle);
+}
+
 /* A trial that ends for want of memory or file descriptors says nothing about the driver. */
 static vks_status try_timelines(const vks_engine *engine, bool *works)
 {
     vks_status status = VKS_UNSUPPORTED;
     if (engine->has_semaphore_fd)
         status = vks_vulkan_try_timelines(engine->instance.get, engine->instance.handle, engine->physical.handle);
+    if (status == VKS_VULKAN_ERROR && engine->is_adopted)
+        status = try_on_own_instance(engine);
     *works = !status;
     return status == VKS_UNSUPPORTED || status == VKS_VULKAN_ERROR ? VKS_OK : status;
 }

@@ -43,6 +43,10 @@
     X(DestroyRenderPass, "")                                                                                           \
     X(AllocateDescriptorSets, "")                                                                                      \
     X(UpdateDescriptorSets, "")                                                                                        \
+    X(CreateDescriptorUpdateTemplate, "vkCreateDescriptorUpdateTemplateKHR")                                           \
+    X(DestroyDescriptorUpdateTemplate, "vkDestroyDescriptorUpdateTemplateKHR")                                         \
+    X(UpdateDescriptorSetWithTemplate, "vkUpdateDescriptorSetWithTemplateKHR")                                         \
+    X(GetDescriptorEXT, "")                                                                                            \
     X(BeginCommandBuffer, "")                                                                                          \
     X(CmdExecuteCommands, "")                                                                                          \
     X(CmdPipelineBarrier, "")                                                                                          \
@@ -56,7 +60,12 @@
     X(CmdEndRenderPass2, "vkCmdEndRenderPass2KHR")                                                                     \
     X(CmdBeginRendering, "vkCmdBeginRenderingKHR")                                                                     \
     X(CmdBindDescriptorSets, "")                                                                                       \
-    X(CmdPushDescriptorSetKHR, "")                                                                                     \
+    X(CmdBindDescriptorSets2, "vkCmdBindDescriptorSets2KHR")                                                           \
+    X(CmdBindDescriptorBuffersEXT, "")                                                                                 \
+    X(CmdPushDescriptorSet, "vkCmdPushDescriptorSetKHR")                                                               \
+    X(CmdPushDescriptorSet2, "vkCmdPushDescriptorSet2KHR")                                                             \
+    X(CmdPushDescriptorSetWithTemplate, "vkCmdPushDescriptorSetWithTemplateKHR")                                       \
+    X(CmdPushDescriptorSetWithTemplate2, "vkCmdPushDescriptorSetWithTemplate2KHR")                                     \
     X(CmdClearColorImage, "")                                                                                          \
     X(CmdCopyImage, "")                                                                                                \
     X(CmdCopyImage2, "vkCmdCopyImage2KHR")                                                                             \
@@ -90,6 +99,7 @@ typedef struct layer_instance {
 
 typedef struct layer_image layer_image;
 typedef struct layer_node layer_node;
+typedef struct layer_template layer_template;
 
 typedef struct layer_device {
     void *key; /* the first word of its handle, and of its queues' and command buffers' */
@@ -127,6 +137,7 @@ struct layer_image {
     uint32_t textures;              /* images of the engine that it is */
     bool image_ended, memory_ended; /* vkshare destroyed it: done with the last texture */
     bool is_muted, is_reported;
+    bool is_in_memory; /* vkGetDescriptorEXT wrote a descriptor of it */
     pthread_t muted_by;
 };
 
@@ -137,8 +148,15 @@ typedef enum layer_kind {
     LAYER_SET,         /* VkDescriptorSet; sub: binding and element */
     LAYER_COMMANDS,    /* VkCommandBuffer: it uses the image */
     LAYER_PASS,        /* VkCommandBuffer: in a render pass that leaves the image in layout `sub` */
-    LAYER_RENDER_PASS, /* VkRenderPass; sub: the attachment's number; `layouts` instead of an image */
+    LAYER_RENDER_PASS, /* VkRenderPass; sub: the attachment's number; layouts in place of an image */
+    LAYER_TEMPLATE,    /* VkDescriptorUpdateTemplate; its entries in place of an image */
 } layer_kind;
+
+struct layer_template {
+    size_t size; /* bytes of the data that it reads; 0: it has a type that the layer does not know */
+    uint32_t n;
+    VkDescriptorUpdateTemplateEntry entries[];
+};
 
 struct layer_node {
     layer_node *next;
@@ -146,6 +164,7 @@ struct layer_node {
     layer_kind kind;
     layer_image *image;
     VkImageLayout first, last; /* LAYER_RENDER_PASS */
+    layer_template *template;  /* LAYER_TEMPLATE; the node's own */
 };
 
 #define LAYER_KEY(handle) ((uint64_t)(uintptr_t)(handle))
@@ -165,6 +184,7 @@ void layer_remove_device(layer_device *device);
 /* False: no memory. add does nothing if there is such a node. */
 bool layer_add(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub, layer_image *image);
 layer_node *layer_add_pass(layer_device *device, uint64_t key, uint64_t sub);
+bool layer_add_template(layer_device *device, uint64_t key, layer_template *template); /* takes it over */
 /* The next node of that object after `after` (NULL: the first). */
 layer_node *layer_find(const layer_device *device, layer_kind kind, uint64_t key, const layer_node *after);
 void layer_forget(layer_device *device, layer_kind kind, uint64_t key);

@@ -36,6 +36,16 @@ layer_node *layer_add_pass(layer_device *device, uint64_t key, uint64_t sub)
     return add(device, LAYER_RENDER_PASS, key, sub);
 }
 
+bool layer_add_template(layer_device *device, uint64_t key, layer_template *template)
+{
+    layer_node *node = add(device, LAYER_TEMPLATE, key, 0);
+    if (node)
+        node->template = template;
+    else
+        free(template);
+    return node != NULL;
+}
+
 layer_node *layer_find(const layer_device *device, layer_kind kind, uint64_t key, const layer_node *after)
 {
     layer_node *node = after ? after->next : device->nodes[bucket(kind, key)];
@@ -69,6 +79,7 @@ static void forget(layer_device *device, layer_node **link, const selection *s)
         *link = node->next;
         if (node->kind == LAYER_SET)
             atomic_fetch_sub(&device->n_sets, 1);
+        free(node->template);
         free(node);
     }
 }

@@ -12,6 +12,7 @@ GPU. Tried with slangpy 0.43 (``vkshare[engines]``).
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.surface import Surface
@@ -33,7 +34,7 @@ _HINT = "call vkshare.engines.enable() first, before slangpy's first device is m
 def open(slang_device: slangpy.Device, name: str = "slangpy") -> Device:
     """Opens a Device on slangpy's own VkDevice and queue. slangpy goes on using them; neither is destroyed.
 
-    The Device keeps slang_device alive. Close the Device before ``slang_device.close()``.
+    The Device keeps slang_device alive. ``slang_device.close()`` closes the Device first.
 
     Parameters
     ----------
@@ -76,7 +77,15 @@ def open(slang_device: slangpy.Device, name: str = "slangpy") -> Device:
     kept = [slang_device]  # until what vkshare made on it is destroyed
     device = layer.adopt(found, arguments.text("name", name), kept.clear)
     device._engine = slang_device
+    here = weakref.ref(device)
+    slang_device.register_device_close_callback(lambda _: _close(here()))
     return device
+
+
+def _close(device: Device | None) -> None:
+    """Slangpy is about to destroy its VkDevice."""
+    if device is not None:
+        device.close()
 
 
 def texture(surface: Surface) -> slangpy.Texture:

@@ -113,6 +113,20 @@ static VkImage take(void *layer, vks_surface *surface)
     return image;
 }
 
+/* The engine's device orders its turns as a device of the same adapter does that goes past the layer. */
+static void check_timelines(vks_device *adopted)
+{
+    vks_vulkan_device of_engine, of_ours;
+    CHECK(vks_device_get_vulkan(adopted, &of_engine) == VKS_OK);
+    const vks_open_info same = {.device_uuid = of_engine.device_uuid, .driver_uuid = of_engine.driver_uuid};
+    vks_device *ours;
+    CHECK(vks_device_open_vulkan(&same, &ours) == VKS_OK);
+    CHECK(vks_device_get_vulkan(ours, &of_ours) == VKS_OK);
+    CHECK(of_engine.export_timelines == of_ours.export_timelines);
+    vks_device_shutdown(ours);
+    vks_device_unref(ours);
+}
+
 /* As an engine that takes the image for a new one. */
 static void clear(VkImage image)
 {
@@ -154,6 +168,7 @@ int main(int argc, char **argv)
     CHECK(((uint32_t (*)(void))dlsym(layer, "vks_layer_version"))() == VKS_LAYER_VERSION);
     open_engine();
     vks_device *adopted = adopt(layer);
+    check_timelines(adopted);
     const vks_image_info info = {.width = WIDTH,
                                  .height = HEIGHT,
                                  .format = VKS_FORMAT_RGBA8_UNORM,

@@ -12,7 +12,7 @@ from support.run_volumes import LONG, rounds, unhurried
 
 import vkshare as vks
 from vkshare.engines import layer
-from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 
 pytestmark = [pytest.mark.driver_dependent, unhurried]
 
@@ -86,6 +86,36 @@ def keyed_turns(turns: int) -> int:
 def test_turns_of_slangpy_with_another_vkdevice_are_byte_equal_both_ways() -> None:
     # Without the validation layer: 1.3.239 complains of structures in slangpy's own vkCreateDevice that are newer.
     assert run_with_layer(keyed_turns, rounds(10_000, 100, full=1000), timeout=LONG) == 3
+
+
+def slangpy_ends_first(after: str) -> tuple[bool, str]:
+    vks.engines.enable()
+    import slangpy
+
+    slang_device = slangpy.Device(type=slangpy.DeviceType.vulkan)
+    device = vks.engines.slangpy.open(slang_device)
+    with vks.open(device.adapter) as other, other.create_surface(64, 32) as far:
+        near = device.open_surface(far)
+        texture = vks.engines.slangpy.texture(near)
+        near.acquire()
+        clear(slang_device, texture, (1, 0, 0, 1))
+        if after == "release":
+            near.release()
+        slang_device.close()
+        with pytest.raises(ClosedError):
+            near.acquire(0)
+        device.close()
+        del texture
+        if after == "release":
+            with far.access(0, 0, 10):
+                assert (far.read() == (255, 0, 0, 255)).all()
+        return device.is_closed, far.mutex.statistics().state
+
+
+@pytest.mark.rule("E14")
+@pytest.mark.parametrize(("after", "state"), [("release", "free"), ("acquire", "abandoned")])
+def test_slangpys_device_may_end_first(after: str, state: str) -> None:
+    assert run_with_layer(slangpy_ends_first, after) == (True, state)
 
 
 def too_late() -> str:
