@@ -55,9 +55,12 @@ _SIZE = 64
 
 
 class SamplingEngine:
-    """Its device, and the vkshare.Device on it. LookupError: the driver has no such descriptors."""
+    """Its instance and device, and the vkshare.Device on it.
 
-    def __init__(self, way: str) -> None:
+    LookupError: the driver has no such descriptors, or too few queues.
+    """
+
+    def __init__(self, way: str = "write", queues: int = 1) -> None:
         self.way = way
         vks.engines.enable()
         application = new("VkApplicationInfo", pEngineName="an engine", apiVersion=VK.API_VERSION_1_3)
@@ -66,10 +69,9 @@ class SamplingEngine:
         )
         self._of_instance = instance_functions(instance)
         self._physical = self._of_instance.list("vkEnumeratePhysicalDevices", instance)[0]
-        self.handle = self._open()
+        self.handle = self._open(queues)
         self.vk = device_functions(self._of_instance, self.handle)
-        self.queue = ffi.new("VkQueue *")
-        self.vk.vkGetDeviceQueue(self.handle, 0, 0, self.queue)
+        self.queues = [self.vk.make("vkGetDeviceQueue", self.handle, 0, i) for i in range(queues)]
         found = layer.device_of(lambda: self.vk.vkDestroyImage(self.handle, self._image(1, 1), None))
         assert found is not None
         self.device = layer.adopt(found, "sampling", lambda: None)
@@ -77,7 +79,7 @@ class SamplingEngine:
         self._result, self._pixel = self._host_buffer(4, VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
         self._layouts()
 
-    def _open(self) -> Any:
+    def _open(self, queues: int) -> Any:
         extensions, structure, features = WAYS[self.way]
         has = {
             text(each.extensionName)
@@ -85,7 +87,12 @@ class SamplingEngine:
         }
         if not has.issuperset(extensions):
             raise LookupError(f"the driver lacks {sorted(set(extensions) - has)}")
-        queue = new("VkDeviceQueueCreateInfo", queueFamilyIndex=0, pQueuePriorities=[1.0])
+        (count := ffi.new("uint32_t *"))[0] = 1
+        family = ffi.new("VkQueueFamilyProperties *")
+        self._of_instance.vkGetPhysicalDeviceQueueFamilyProperties(self._physical, count, family)
+        if family.queueCount < queues:
+            raise LookupError(f"the driver has {family.queueCount} queues of that family")
+        queue = new("VkDeviceQueueCreateInfo", queueFamilyIndex=0, pQueuePriorities=[1.0] * queues)
         chain = new("VkPhysicalDeviceVulkan12Features", bufferDeviceAddress=self.way == "descriptor buffer")
         if structure:
             chain = new(structure, pNext=chain, **dict.fromkeys(features, 1))
@@ -342,12 +349,12 @@ class SamplingEngine:
         vk.vkCmdDispatch(commands, 1, 1, 1)
         vk.vkEndCommandBuffer(commands)
 
-    def sample(self, *, names_image: bool) -> tuple[int, ...]:
+    def sample(self, *, names_image: bool, queue: int = 0) -> tuple[int, ...]:
         """Submits, and returns the first pixel. `names_image`: after a barrier, as engines do it at first use."""
         self._names_image = names_image
         self.record()
         self._pixel[:] = bytes(4)
         submit = new("VkSubmitInfo", pCommandBuffers=[self.commands])
-        self.vk.vkQueueSubmit(self.queue[0], 1, submit, None)
-        self.vk.vkQueueWaitIdle(self.queue[0])
+        self.vk.vkQueueSubmit(self.queues[queue], 1, submit, None)
+        self.vk.vkQueueWaitIdle(self.queues[queue])
         return tuple(self._pixel[:])

@@ -1,4 +1,4 @@
-"""Descriptors by which an engine uses a surface's image: the layer sees each kind (E12), in layout GENERAL (E13)."""
+"""An engine straight on Vulkan: descriptors (E12, E13), instances and queues (E10)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import vkshare as vks
 from vkshare.engines import layer
 
 pytestmark = pytest.mark.driver_dependent
+USAGE = ("render", "sample", "copy")
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def sampled(way: str) -> tuple[list[tuple[int, ...]], list[int]] | str:
     except LookupError as error:
         return str(error)
     seen = []
-    with engine.device.create_surface(8, 8, usage=("render", "sample", "copy")) as surface:
+    with engine.device.create_surface(8, 8, usage=USAGE) as surface:
         with surface.access(0, 1):
             engine.prepare(engine.texture(surface))
             engine.sample(names_image=True)
@@ -52,3 +53,51 @@ def test_an_image_is_seen_behind_each_kind_of_descriptor(way: str, validation: s
     if isinstance(found, str):
         pytest.skip(found)
     assert found == ([(turn, 255, 0, 255) for turn in range(1, 4)], [0, 1])
+
+
+def two_instances(turns: int) -> int:
+    """Two engines that know nothing of each other share an image, each in its turn."""
+    one, two = SamplingEngine("write"), SamplingEngine("template")
+    with one.device.create_surface(8, 8, usage=USAGE) as near, near.export() as descriptor:
+        far = two.device.open_surface(descriptor)
+        near.acquire(0)
+        one.prepare(one.texture(near))
+        two.prepare(two.texture(far))
+        near.release(0)
+        for turn in range(turns):
+            drawing, sampling = (one, two) if turn % 2 else (two, one)
+            mine, theirs = (near, far) if turn % 2 else (far, near)
+            with mine.access(0, 1, 10) as view:
+                drawing.device.submit(drawing.device.record().clear(view, (turn / 255, 0, 1, 1)))
+            with theirs.access(1, 0, 10):
+                assert sampling.sample(names_image=turn < 2) == (turn, 0, 255, 255)
+        two.device.close()
+    return layer.misuses()
+
+
+@pytest.mark.rule("E10", "E12")
+@pytest.mark.parametrize("validation", ["", "below"])
+def test_engines_with_an_instance_each_share_an_image(validation: str) -> None:
+    assert run_with_layer(two_instances, 10, validation=validation) == 0
+
+
+def on_the_second_queue() -> list[int] | str:
+    try:
+        engine = SamplingEngine(queues=2)
+    except LookupError as error:
+        return str(error)
+    seen = []
+    with engine.device.create_surface(8, 8, usage=USAGE) as surface, surface.access():
+        engine.prepare(engine.texture(surface))
+        for queue in (0, 1, 0):
+            engine.sample(names_image=queue == 0, queue=queue)
+            seen.append(layer.misuses())
+    return seen
+
+
+@pytest.mark.rule("E10", "E12")
+def test_a_submission_to_another_queue_than_the_devices_is_reported() -> None:
+    found = run_with_layer(on_the_second_queue)
+    if isinstance(found, str):
+        pytest.skip(found)
+    assert found == [0, 1, 1]
