@@ -16,8 +16,9 @@
 
 #define LAYER_SHOWN __attribute__((visibility("default")))
 
-/* The device functions of the next layer: those that the layer wraps (with the alias of an
- * extension, or ""), then those that it only calls. */
+/* The device functions of the next layer: those that the layer wraps (with another name, or ""), then those
+ * that it only calls. The first name is tried first: an extension's for what is younger than Vulkan 1.3, because a
+ * layer below may know that name alone. */
 #define LAYER_WRAPPED(X)                                                                                               \
     X(DestroyDevice, "")                                                                                               \
     X(GetDeviceQueue, "")                                                                                              \
@@ -60,12 +61,12 @@
     X(CmdEndRenderPass2, "vkCmdEndRenderPass2KHR")                                                                     \
     X(CmdBeginRendering, "vkCmdBeginRenderingKHR")                                                                     \
     X(CmdBindDescriptorSets, "")                                                                                       \
-    X(CmdBindDescriptorSets2, "vkCmdBindDescriptorSets2KHR")                                                           \
+    X(CmdBindDescriptorSets2KHR, "vkCmdBindDescriptorSets2")                                                           \
     X(CmdBindDescriptorBuffersEXT, "")                                                                                 \
-    X(CmdPushDescriptorSet, "vkCmdPushDescriptorSetKHR")                                                               \
-    X(CmdPushDescriptorSet2, "vkCmdPushDescriptorSet2KHR")                                                             \
-    X(CmdPushDescriptorSetWithTemplate, "vkCmdPushDescriptorSetWithTemplateKHR")                                       \
-    X(CmdPushDescriptorSetWithTemplate2, "vkCmdPushDescriptorSetWithTemplate2KHR")                                     \
+    X(CmdPushDescriptorSetKHR, "vkCmdPushDescriptorSet")                                                               \
+    X(CmdPushDescriptorSet2KHR, "vkCmdPushDescriptorSet2")                                                             \
+    X(CmdPushDescriptorSetWithTemplateKHR, "vkCmdPushDescriptorSetWithTemplate")                                       \
+    X(CmdPushDescriptorSetWithTemplate2KHR, "vkCmdPushDescriptorSetWithTemplate2")                                     \
     X(CmdClearColorImage, "")                                                                                          \
     X(CmdCopyImage, "")                                                                                                \
     X(CmdCopyImage2, "vkCmdCopyImage2KHR")                                                                             \

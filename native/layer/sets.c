@@ -124,17 +124,17 @@ VKAPI_ATTR void VKAPI_CALL layer_UpdateDescriptorSets(VkDevice handle, uint32_t 
     free(general);
 }
 
-VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSet(VkCommandBuffer commands, VkPipelineBindPoint point,
-                                                      VkPipelineLayout layout, uint32_t set, uint32_t n,
-                                                      const VkWriteDescriptorSet *writes)
+VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetKHR(VkCommandBuffer commands, VkPipelineBindPoint point,
+                                                         VkPipelineLayout layout, uint32_t set, uint32_t n,
+                                                         const VkWriteDescriptorSet *writes)
 {
     layer_device *device = layer_device_of(commands);
     VkWriteDescriptorSet *general = general_writes(device, n, writes, commands);
-    device->CmdPushDescriptorSet(commands, point, layout, set, n, general ? general : writes);
+    device->CmdPushDescriptorSetKHR(commands, point, layout, set, n, general ? general : writes);
     free(general);
 }
 
-VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSet2(VkCommandBuffer commands, const VkPushDescriptorSetInfo *info)
+VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSet2KHR(VkCommandBuffer commands, const VkPushDescriptorSetInfo *info)
 {
     layer_device *device = layer_device_of(commands);
     VkPushDescriptorSetInfo changed = *info;
@@ -142,7 +142,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSet2(VkCommandBuffer commands,
         general_writes(device, info->descriptorWriteCount, info->pDescriptorWrites, commands);
     if (general)
         changed.pDescriptorWrites = general;
-    device->CmdPushDescriptorSet2(commands, &changed);
+    device->CmdPushDescriptorSet2KHR(commands, &changed);
     free(general);
 }
 
@@ -283,19 +283,19 @@ VKAPI_ATTR void VKAPI_CALL layer_UpdateDescriptorSetWithTemplate(VkDevice handle
     free(general);
 }
 
-VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplate(VkCommandBuffer commands,
-                                                                  VkDescriptorUpdateTemplate template,
-                                                                  VkPipelineLayout layout, uint32_t set,
-                                                                  const void *data)
+VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplateKHR(VkCommandBuffer commands,
+                                                                     VkDescriptorUpdateTemplate template,
+                                                                     VkPipelineLayout layout, uint32_t set,
+                                                                     const void *data)
 {
     layer_device *device = layer_device_of(commands);
     void *general = general_data(device, template, (destination){true, LAYER_KEY(commands)}, data);
-    device->CmdPushDescriptorSetWithTemplate(commands, template, layout, set, general ? general : data);
+    device->CmdPushDescriptorSetWithTemplateKHR(commands, template, layout, set, general ? general : data);
     free(general);
 }
 
-VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplate2(VkCommandBuffer commands,
-                                                                   const VkPushDescriptorSetWithTemplateInfo *info)
+VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplate2KHR(VkCommandBuffer commands,
+                                                                      const VkPushDescriptorSetWithTemplateInfo *info)
 {
     layer_device *device = layer_device_of(commands);
     VkPushDescriptorSetWithTemplateInfo changed = *info;
@@ -303,7 +303,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplate2(VkCommandBuff
         general_data(device, info->descriptorUpdateTemplate, (destination){true, LAYER_KEY(commands)}, info->pData);
     if (general)
         changed.pData = general;
-    device->CmdPushDescriptorSetWithTemplate2(commands, &changed);
+    device->CmdPushDescriptorSetWithTemplate2KHR(commands, &changed);
     free(general);
 }
 
@@ -330,11 +330,12 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdBindDescriptorSets(VkCommandBuffer commands,
     device->CmdBindDescriptorSets(commands, point, layout, first, n, sets, n_offsets, offsets);
 }
 
-VKAPI_ATTR void VKAPI_CALL layer_CmdBindDescriptorSets2(VkCommandBuffer commands, const VkBindDescriptorSetsInfo *info)
+VKAPI_ATTR void VKAPI_CALL layer_CmdBindDescriptorSets2KHR(VkCommandBuffer commands,
+                                                           const VkBindDescriptorSetsInfo *info)
 {
     layer_device *device = layer_device_of(commands);
     bind(device, commands, info->descriptorSetCount, info->pDescriptorSets);
-    device->CmdBindDescriptorSets2(commands, info);
+    device->CmdBindDescriptorSets2KHR(commands, info);
 }
 
 /* ---- descriptor buffers ---- */
