@@ -42,7 +42,8 @@ def run(plan: Plan) -> None:
             most = _IN_FLIGHT.get(frames.device.adapter.kind, 1)
             own, turn = (drained(repeated(each), frames.wait, most) for each in (frames.own, frames.turn))
             _over(plan, "a turn of wgpu", turn, own, 2e-3, 20e-6)
-            _frame_row(plan, frames)
+            _frame_row(plan, frames, "a 4K frame wgpu - vkshare - wgpu", frames.near)
+            _frame_row(plan, frames, "the same, vkshare on another VkDevice", frames.far)
 
 
 def _over(plan: Plan, what: str, ours: Timed, theirs: Timed, turn: float, most: float) -> None:
@@ -51,9 +52,12 @@ def _over(plan: Plan, what: str, ours: Timed, theirs: Timed, turn: float, most: 
     plan.add(what, OVER_C, figure, Spread.of(samples["ours"]), most=most, others=others)
 
 
-def _frame_row(plan: Plan, frames: _Frames) -> None:
-    what, least = "a 4K frame wgpu - vkshare - wgpu", 50 if frames.device.adapter.kind == "gpu" else 20
-    samples = plan.turns(what, {"ours": timed(frames.handed_over), "copied": timed(frames.copied)}, 1.0)
+def _frame_row(plan: Plan, frames: _Frames, what: str, surface: Surface) -> None:
+    """`surface`: the handle that vkshare draws with."""
+    least = 50 if frames.device.adapter.kind == "gpu" else 20
+    samples = plan.turns(
+        what, {"ours": timed(partial(frames.handed_over, surface)), "copied": timed(frames.copied)}, 1.0
+    )
     figure, others = ratios(samples["copied"], samples["ours"]), {"copied by wgpu": Spread.of(samples["copied"])}
     plan.ratio(what, figure, Spread.of(samples["ours"]), least=least, against="faster", others=others)
 
@@ -141,10 +145,10 @@ class _Frames(contextlib.ExitStack):
         self._own = self._raw.create_texture(size=(64, 64, 1), format="rgba8unorm", usage=usage)
         self._frame = self._raw.create_texture(size=(WIDTH, HEIGHT, 1), format="rgba8unorm", usage=usage)
         other = self.enter_context(vkshare.open(self.device.adapter, name="other"))
-        self._other, self._far = other, self.enter_context(other.create_surface(WIDTH, HEIGHT))
-        with self._far.export() as descriptor:
-            self._near: Surface = self.enter_context(self.device.open_surface(descriptor))
-        self._shared = vkshare.engines.wgpu.texture(self._near)
+        self.far: Surface = self.enter_context(other.create_surface(WIDTH, HEIGHT))
+        with self.far.export() as descriptor:
+            self.near: Surface = self.enter_context(self.device.open_surface(descriptor))
+        self._shared = vkshare.engines.wgpu.texture(self.near)
         self._seen = self._raw.create_texture(size=(64, _ROWS, 1), format="rgba8unorm", usage=usage)
         self._value, self._looked = 0, list[int]()
 
@@ -201,14 +205,16 @@ class _Frames(contextlib.ExitStack):
         self._raw.queue.submit([encoder.finish()])
         self._looked.append(int(pixel[0, 0, 0]))
 
-    def handed_over(self, n: int) -> None:
+    def handed_over(self, surface: Surface, n: int) -> None:
+        """`surface`: the handle that vkshare draws with, on wgpu's own VkDevice or on another one."""
+        device = surface.device
         for _ in range(n):
             pixel = self._next()
-            with self._near.access(acquire=0, release=1):
+            with self.near.access(acquire=0, release=1):
                 self._write(self._shared, pixel)
-            with self._far.access(acquire=1, release=2) as view:
-                self._other.submit(self._other.record().fill_rect(view, (1, 0, 1, 1), (1, 1, 1, 1)))
-            with self._near.access(acquire=2, release=0):
+            with surface.access(acquire=1, release=2) as view:
+                device.submit(device.record().fill_rect(view, (1, 0, 1, 1), (1, 1, 1, 1)))
+            with self.near.access(acquire=2, release=0):
                 self._look(self._shared, pixel)
         self._check()
 
