@@ -112,7 +112,9 @@ typedef struct vks_vulkan_device {
     VkQueue queue;
     uint32_t queue_family;
     uint8_t device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
-    bool export_timelines; /* the trial succeeded: parties wait for each other on the GPU */
+    bool export_timelines;                  /* the trial succeeded: parties wait for each other on the GPU */
+    uint32_t api_version;                   /* of the instance; 0: the device is an engine's, which knows it */
+    const VkDeviceCreateInfo *created_with; /* extensions, features and queues; NULL: the device is an engine's */
 } vks_vulkan_device;
 
 /* The handles of such a device, valid until its shutdown. They stay the owner's. The queue of a

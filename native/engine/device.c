@@ -17,45 +17,65 @@ static vks_status load(vks_engine *engine)
     return VKS_OK;
 }
 
-vks_status vks_engine_create_device(vks_engine *engine)
+static void name_extensions(vks_engine *engine)
 {
     const vks_physical *physical = &engine->physical;
-    const char *extensions[5] = {VKS_NEEDED_EXTENSION};
-    uint32_t n = 1;
+    vks_creation *made = &engine->made_with;
+    uint32_t n = 0;
+    made->extensions[n++] = VKS_NEEDED_EXTENSION;
     if ((engine->has_semaphore_fd = physical->has_semaphore_fd))
-        extensions[n++] = VKS_SEMAPHORE_EXTENSION;
+        made->extensions[n++] = VKS_SEMAPHORE_EXTENSION;
     if ((engine->has_host_memory = physical->has_host_memory))
-        extensions[n++] = VKS_HOST_EXTENSION;
+        made->extensions[n++] = VKS_HOST_EXTENSION;
     if (physical->has_linear_rendering)
-        extensions[n++] = VKS_LINEAR_EXTENSION;
+        made->extensions[n++] = VKS_LINEAR_EXTENSION;
     if ((engine->has_swapchain = physical->has_swapchain && engine->instance.has_surfaces))
-        extensions[n++] = VKS_SWAPCHAIN_EXTENSION;
-    engine->families[VKS_GRAPHICS] = physical->graphics_family;
-    engine->families[VKS_TRANSFER] = physical->transfer_family;
-    engine->n_families = physical->transfer_family == VK_QUEUE_FAMILY_IGNORED ? 1 : 2;
+        made->extensions[n++] = VKS_SWAPCHAIN_EXTENSION;
+    made->info.enabledExtensionCount = n;
+    made->info.ppEnabledExtensionNames = made->extensions;
+}
+
+static void name_queues(vks_engine *engine)
+{
     static const float priority = 1;
-    VkDeviceQueueCreateInfo queues[VKS_FAMILIES];
+    vks_creation *made = &engine->made_with;
+    engine->families[VKS_GRAPHICS] = engine->physical.graphics_family;
+    engine->families[VKS_TRANSFER] = engine->physical.transfer_family;
+    engine->n_families = engine->physical.transfer_family == VK_QUEUE_FAMILY_IGNORED ? 1 : 2;
     for (uint32_t i = 0; i < engine->n_families; i++)
-        queues[i] = (VkDeviceQueueCreateInfo){.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                              .queueFamilyIndex = engine->families[i],
-                                              .queueCount = 1,
-                                              .pQueuePriorities = &priority};
-    VkPhysicalDeviceLinearColorAttachmentFeaturesNV linear = {
+        made->queues[i] = (VkDeviceQueueCreateInfo){.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                                    .queueFamilyIndex = engine->families[i],
+                                                    .queueCount = 1,
+                                                    .pQueuePriorities = &priority};
+    made->info.queueCreateInfoCount = engine->n_families;
+    made->info.pQueueCreateInfos = made->queues;
+}
+
+static void name_features(vks_engine *engine)
+{
+    vks_creation *made = &engine->made_with;
+    made->linear = (VkPhysicalDeviceLinearColorAttachmentFeaturesNV){
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_LINEAR_COLOR_ATTACHMENT_FEATURES_NV,
         .linearColorAttachment = VK_TRUE};
-    VkPhysicalDeviceVulkan13Features newer = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
-                                              .pNext = physical->has_linear_rendering ? &linear : NULL,
-                                              .synchronization2 = VK_TRUE};
-    VkPhysicalDeviceVulkan12Features older = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &newer, .timelineSemaphore = VK_TRUE};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = &older,
-                               .queueCreateInfoCount = engine->n_families,
-                               .pQueueCreateInfos = queues,
-                               .enabledExtensionCount = n,
-                               .ppEnabledExtensionNames = extensions};
-    vks_status status = vks_vulkan_result(engine->instance.CreateDevice(physical->handle, &info, NULL, &engine->handle),
-                                          "vkCreateDevice");
+    made->newer =
+        (VkPhysicalDeviceVulkan13Features){.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
+                                           .pNext = engine->physical.has_linear_rendering ? &made->linear : NULL,
+                                           .synchronization2 = VK_TRUE};
+    made->older = (VkPhysicalDeviceVulkan12Features){.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                                     .pNext = &made->newer,
+                                                     .timelineSemaphore = VK_TRUE};
+    made->info.pNext = &made->older;
+}
+
+vks_status vks_engine_create_device(vks_engine *engine)
+{
+    const VkDeviceCreateInfo *info = &engine->made_with.info;
+    engine->made_with.info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    name_extensions(engine);
+    name_queues(engine);
+    name_features(engine);
+    vks_status status = vks_vulkan_result(
+        engine->instance.CreateDevice(engine->physical.handle, info, NULL, &engine->handle), "vkCreateDevice");
     if (status || (status = load(engine)))
         return status;
     engine->GetDeviceQueue(engine->handle, engine->families[VKS_GRAPHICS], 0, &engine->queue);
@@ -298,7 +318,9 @@ vks_status vks_device_get_vulkan(vks_device *device, vks_vulkan_device *out)
                                .device = engine->handle,
                                .queue = engine->queue,
                                .queue_family = engine->families[VKS_GRAPHICS],
-                               .export_timelines = device->native_timelines};
+                               .export_timelines = device->native_timelines,
+                               .api_version = engine->is_adopted ? 0 : VK_API_VERSION_1_3,
+                               .created_with = engine->is_adopted ? NULL : &engine->made_with.info};
     memcpy(out->device_uuid, engine->physical.adapter.device_uuid, VK_UUID_SIZE);
     memcpy(out->driver_uuid, engine->physical.adapter.driver_uuid, VK_UUID_SIZE);
     return VKS_OK;

@@ -49,11 +49,22 @@ struct vks_surface_image {
     int fd;                 /* by which others open the memory; -1: the driver is asked for one */
 };
 
+/* What the library's own VkDevice was made with. */
+typedef struct vks_creation {
+    const char *extensions[5];
+    VkDeviceQueueCreateInfo queues[VKS_FAMILIES];
+    VkPhysicalDeviceLinearColorAttachmentFeaturesNV linear;
+    VkPhysicalDeviceVulkan13Features newer;
+    VkPhysicalDeviceVulkan12Features older;
+    VkDeviceCreateInfo info;
+} vks_creation;
+
 typedef struct vks_engine {
     vks_device *device; /* which owns this; NULL in a trial */
     vks_instance instance;
     vks_physical physical;
     VkDevice handle;
+    vks_creation made_with; /* unless it is adopted */
     VkQueue queue;
     uint32_t families[VKS_FAMILIES]; /* queue families of the device's queues */
     uint32_t n_families;

@@ -26,7 +26,8 @@ typedef struct { const char *name; uint32_t held_limit; const uint8_t *device_uu
     vks_open_info;
 int vks_device_open_vulkan(const vks_open_info *, vks_device **);
 typedef struct { void *get, *instance, *physical_device, *device, *queue; uint32_t queue_family;
-    uint8_t device_uuid[16], driver_uuid[16]; bool export_timelines; } vks_vulkan_device;
+    uint8_t device_uuid[16], driver_uuid[16]; bool export_timelines; uint32_t api_version; const void *created_with; }
+    vks_vulkan_device;
 int vks_device_get_vulkan(vks_device *, vks_vulkan_device *);
 typedef struct { uint32_t api_version; const char *extensions[8]; uint32_t n_extensions, n_needed;
     const char *features[4]; uint32_t n_features, n_needed_features; } vks_requirements;

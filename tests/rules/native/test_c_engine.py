@@ -303,6 +303,24 @@ def test_a_vulkan_device_of_c_opens_a_buffer_of_the_cpu_backend_or_says_why_not(
         library.surface_descriptor_close(got)
 
 
+@pytest.mark.rule("C4", "E1")
+def test_the_handles_of_a_device_say_what_it_was_made_with(device: vks.Device, library: Library, here: Any) -> None:
+    if device.backend != "vulkan":
+        pytest.skip("needs a Vulkan device")
+    from vkshare.backends.vulkan.api import VK, ffi
+
+    handles = library.make("device_get_vulkan", "vks_vulkan_device", here)
+    info = ffi.cast("VkDeviceCreateInfo *", int(library.ffi.cast("uintptr_t", handles.created_with)))
+    names = {ffi.string(info.ppEnabledExtensionNames[i]).decode() for i in range(info.enabledExtensionCount)}
+    assert handles.api_version == VK.API_VERSION_1_3
+    assert "VK_KHR_external_memory_fd" in names
+    assert ("VK_KHR_external_semaphore_fd" in names) >= handles.export_timelines
+    older = ffi.cast("VkPhysicalDeviceVulkan12Features *", info.pNext)
+    newer = ffi.cast("VkPhysicalDeviceVulkan13Features *", older.pNext)
+    assert (older.timelineSemaphore, newer.synchronization2) == (1, 1)
+    assert info.pQueueCreateInfos[0].queueFamilyIndex == handles.queue_family
+
+
 @pytest.mark.rule("C4", "E5")
 def test_an_engines_command_buffer_takes_a_turn_on_a_buffer_between_two_turns_of_python(
     device: vks.Device, library: Library, here: Any, pair: tuple[socket.socket, socket.socket]
