@@ -49,7 +49,7 @@ struct vks_surface_image {
     int fd;                 /* by which others open the memory; -1: the driver is asked for one */
 };
 
-/* What the library's own VkDevice was made with. */
+/* The structures that the library's own VkDevice was made with. */
 typedef struct vks_creation {
     const char *extensions[5];
     VkDeviceQueueCreateInfo queues[VKS_FAMILIES];
