@@ -26,6 +26,7 @@ from vkshare.core.pipe_ends import Sender as Sender
 from vkshare.core.queue import SurfaceQueue as SurfaceQueue
 from vkshare.core.queue_ends import Consumer as Consumer
 from vkshare.core.queue_ends import Producer as Producer
+from vkshare.core.queue_ends import QueueFrame as QueueFrame
 from vkshare.core.surface import Surface as Surface
 from vkshare.core.view import BufferView as BufferView
 from vkshare.core.view import View as View

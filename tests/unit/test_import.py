@@ -44,6 +44,7 @@ PUBLIC = {
     "Consumer",
     "Producer",
     "QueueDescriptor",
+    "QueueFrame",
     "Receiver",
     "Sender",
     "SurfaceQueue",

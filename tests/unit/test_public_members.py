@@ -43,6 +43,7 @@ MEMBERS = {
     "QueueDescriptor": (
         "close duplicate fd_count from_bytes is_closed queue_count recv send spec surface_count to_bytes"
     ),
+    "QueueFrame": "metadata surface view",
     "Receiver": "close device fileno frame frame_async is_closed statistics",
     "Sender": "close device frame frame_async is_closed statistics",
     "Submission": "device is_done is_held serial wait",

@@ -22,7 +22,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[in
     parser.add_argument("--size", type=_size, default=default_size, metavar="WxH", help=f"pixels (default: {reported})")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
-    parser.add_argument("--output", metavar="FILE", help="write the last frame there, e.g. out.png")
+    parser.add_argument("--output", metavar="FILE", help="write the picture that is shown at the end, e.g. out.png")
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -114,7 +114,10 @@ class Sender(_PipeEnd[HandleOf]):
         >>> with sender.frame(b"first") as frame:
         ...     submission = device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
         """
-        self._keep_one(timeout)
+        try:
+            self._keep_one(timeout)
+        except AcquireTimeout:
+            raise self._late(timeout) from None
         with self._drawn(metadata) as frame:
             yield frame
 
@@ -153,11 +156,18 @@ class Sender(_PipeEnd[HandleOf]):
             raise AcquireTimeout(f"another task has drawn for {timeout} s") from None
         try:
             attempt, slice_of = partial(self._keep_one, 0), lambda: _SLICE if self._left else None
-            await event_loop.take(self._free, attempt, deadline.left(), slice_of)
+            try:
+                await event_loop.take(self._free, attempt, deadline.left(), slice_of)
+            except AcquireTimeout:
+                raise self._late(timeout) from None
             with self._drawn(metadata) as frame:
                 yield frame
         finally:
             turn.release()
+
+    def _late(self, timeout: float | None) -> AcquireTimeout:
+        why = "" if self.statistics().consumer_pid else ": no receiver has the pipe open"
+        return AcquireTimeout(f"Sender.frame: no surface came back within {timeout} s{why}")
 
     @contextlib.contextmanager
     def _drawn(self, metadata: bytes) -> Iterator[QueueFrame[HandleOf]]:

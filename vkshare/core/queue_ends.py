@@ -374,7 +374,12 @@ def _give_back(surface: HandleOf, back: Producer[HandleOf]) -> None:
 class QueueFrame(Generic[FrameOf]):
     """A dequeued surface and its metadata, for the length of a ``with`` block. Unpacks as (surface, metadata).
 
-    `surface` is a Buffer where the queue is one of buffers.
+    Parameters
+    ----------
+    surface
+        The Surface, or the Buffer of a queue of buffers, which this device owns in the block.
+    metadata
+        The bytes that came with it. In a Sender's frame, those that go with it: they may be set in the block.
     """
 
     __slots__ = ("_is_over", "_view", "metadata", "surface")

@@ -267,13 +267,14 @@ def misuses() -> int:
 def _log_misuse(core: int, status: int) -> None:
     surface = _surfaces.get(core)
     reasons = {
-        _OTHER_QUEUE: "it is on another queue than the one that vkshare shares with the engine",
-        lib.VKS_NOT_OWNER: "this handle does not own the surface",
-        lib.VKS_CLOSED: "the surface is closed",
-        lib.VKS_ABANDONED: "the surface is abandoned",
+        _OTHER_QUEUE: "it is on another queue than the one that vkshare shares with the engine; use the first queue of "
+        "a graphics family",
+        lib.VKS_NOT_OWNER: "this handle does not own the surface; submit inside `with surface.access(...)`",
+        lib.VKS_CLOSED: "the surface is closed; drop the engine's texture first",
+        lib.VKS_ABANDONED: "the surface is abandoned; recover() it",
     }
     _log.warning(
-        "an engine's submission uses %r outside its turn: %s; submit inside `with surface.access(...)`",
+        "an engine's submission uses %r outside its turn: %s",
         surface,
         reasons.get(status, f"its order failed with status {status}"),
     )

@@ -76,7 +76,7 @@ def copy_to(view: GLView, texture: Any, window: Any) -> None:
 def _loaded(view: GLView, texture: Any, window: Any) -> tuple[int, int, int]:
     """(OpenGL's name, width, height) of a texture that Panda3D has loaded; what pads it to a power of two left out."""
     core = packages.load("panda3d", "panda3d.core")
-    arguments.instance("view", view, GLView, "vkshare.interop.gl.GLView")
+    arguments.instance("view", view, GLView, "vkshare.interop.gl.GLView, as access() and within() of gl.open() give it")
     arguments.instance("texture", texture, core.Texture, "panda3d.core.Texture")
     arguments.instance("window", window, core.GraphicsOutput, "panda3d.core.GraphicsOutput")
     gl = view.gl_surface._require_here().gl
@@ -89,8 +89,9 @@ def _loaded(view: GLView, texture: Any, window: Any) -> tuple[int, int, int]:
     context = texture.prepareNow(0, gsg.getPreparedObjects(), gsg)
     name = 0 if context is None else context.getNativeId()
     if not name or blits.texture_size(gl, name) != size:
+        what = f" of {size[0]}x{size[1]}" if all(size) else ", which has no size"
         raise InvalidCallError(
-            f"Panda3D has not loaded the texture {texture.getName()!r} of {size[0]}x{size[1]} yet: call "
+            f"Panda3D has not loaded the texture {texture.getName()!r}{what} yet: call "
             "texture.prepare(window.gsg.prepared_objects) and render a frame first"
         )
     return name, size[0] - texture.getPadXSize(), size[1] - texture.getPadYSize()

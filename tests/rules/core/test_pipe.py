@@ -91,7 +91,7 @@ def test_frames_can_be_sent_before_there_is_a_receiver(vks_open: Open) -> None:
     sender, descriptor = vks.pipe(vks_open(), 16, 12, count=2)
     send(sender, 1)
     send(sender, 2)
-    with pytest.raises(AcquireTimeout):
+    with pytest.raises(AcquireTimeout, match=r"no surface came back within 0\.05 s: no receiver has the pipe open"):
         sender.frame(timeout=0.05).__enter__()
     with descriptor:
         receiver = vks.open_receiver(vks_open(), descriptor)
