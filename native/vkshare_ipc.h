@@ -359,7 +359,8 @@ void vks_queue_descriptor_close(vks_queue_descriptor *descriptor);
 /* A descriptor of queues over the `count` surfaces of a network, which vks_surface_create_image() or
  * vks_buffer_create() made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or
  * 2 queues; they stay the caller's. The caller closes *out. Blocks as vks_surface_export() does.
- * VKS_BAD_VALUE: a number is out of range. VKS_UNSUPPORTED: a surface's image is not the library's. */
+ * VKS_BAD_VALUE: a number is out of range, or the surfaces differ in size, format, tiling or usage.
+ * VKS_UNSUPPORTED: a surface's image is not the library's. */
 vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, vks_surface *const *surfaces,
                                        uint32_t count, vks_queue_descriptor *out);
 /* Opens the surfaces of a descriptor on the device, and joins them to its network. `surfaces` has

@@ -38,6 +38,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_BeginCommandBuffer(VkCommandBuffer commands
         pthread_mutex_lock(&device->lock);
         layer_forget(device, LAYER_COMMANDS, LAYER_KEY(commands));
         layer_forget(device, LAYER_PASS, LAYER_KEY(commands));
+        layer_forget(device, LAYER_BOUND, LAYER_KEY(commands));
         pthread_mutex_unlock(&device->lock);
     }
     return device->BeginCommandBuffer(commands, info);
@@ -48,10 +49,13 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdExecuteCommands(VkCommandBuffer commands, ui
     layer_device *device = layer_device_of(commands);
     if (shares(device)) {
         pthread_mutex_lock(&device->lock);
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
             for (const layer_node *each = NULL;
                  (each = layer_find(device, LAYER_COMMANDS, LAYER_KEY(others[i]), each));)
                 note_use(device, commands, each->image);
+            for (const layer_node *each = NULL; (each = layer_find(device, LAYER_BOUND, LAYER_KEY(others[i]), each));)
+                layer_add(device, LAYER_BOUND, LAYER_KEY(commands), each->sub, NULL);
+        }
         pthread_mutex_unlock(&device->lock);
     }
     device->CmdExecuteCommands(commands, n, others);

@@ -185,14 +185,24 @@ static layer_device *new_device(const layer_instance *instance, VkPhysicalDevice
     return device;
 }
 
+/* A layer below may know one name alone, the one that the engine uses: the extension's where the engine has enabled it.
+ * This concerns what is younger than Vulkan 1.3, which has the extension's name in LAYER_WRAPPED. */
+static PFN_vkVoidFunction find(const layer_device *device, device_lookup next, const char *name, const char *alias)
+{
+    const VkDeviceCreateInfo *info = &device->created_with;
+    bool is_young = *alias && !strcmp(name + strlen(name) - 3, "KHR");
+    bool has_names = is_among("VK_KHR_push_descriptor", device->names, info->enabledExtensionCount) ||
+                     is_among("VK_KHR_maintenance6", device->names, info->enabledExtensionCount);
+    bool swaps = is_young && !has_names;
+    PFN_vkVoidFunction found = next(device->handle, swaps ? alias : name);
+    return found || !*alias ? found : next(device->handle, swaps ? name : alias);
+}
+
 static void resolve(layer_device *device, device_lookup next)
 {
     device->key = *(void **)device->handle;
     device->next = next;
-#define X(name, alias)                                                                                                 \
-    device->name = (PFN_vk##name)next(device->handle, "vk" #name);                                                     \
-    if (!device->name && *alias)                                                                                       \
-        device->name = (PFN_vk##name)next(device->handle, alias);
+#define X(name, alias) device->name = (PFN_vk##name)find(device, next, "vk" #name, alias);
     LAYER_WRAPPED(X)
     LAYER_CALLED(X)
 #undef X

@@ -114,8 +114,9 @@ static void unlink_image(layer_device *device, layer_image *shared)
     while (*link != shared)
         link = &(*link)->next;
     *link = shared->next;
-    atomic_fetch_sub(&device->n_images, 1);
     layer_forget_image(device, shared);
+    if (atomic_fetch_sub(&device->n_images, 1) == 1)
+        layer_forget_kind(device, LAYER_BOUND); /* from here on a new recording does not forget them */
 }
 
 /* The image is no texture any more, and no other thread has it. */

@@ -17,8 +17,7 @@
 #define LAYER_SHOWN __attribute__((visibility("default")))
 
 /* The device functions of the next layer: those that the layer wraps (with another name, or ""), then those
- * that it only calls. The first name is tried first: an extension's for what is younger than Vulkan 1.3, because a
- * layer below may know that name alone. */
+ * that it only calls. */
 #define LAYER_WRAPPED(X)                                                                                               \
     X(DestroyDevice, "")                                                                                               \
     X(GetDeviceQueue, "")                                                                                              \
@@ -42,6 +41,8 @@
     X(CreateRenderPass, "")                                                                                            \
     X(CreateRenderPass2, "vkCreateRenderPass2KHR")                                                                     \
     X(DestroyRenderPass, "")                                                                                           \
+    X(CreateDescriptorPool, "")                                                                                        \
+    X(DestroyDescriptorPool, "")                                                                                       \
     X(AllocateDescriptorSets, "")                                                                                      \
     X(UpdateDescriptorSets, "")                                                                                        \
     X(CreateDescriptorUpdateTemplate, "vkCreateDescriptorUpdateTemplateKHR")                                           \
@@ -120,8 +121,9 @@ typedef struct layer_device {
     uint32_t queue_family;
 
     /* Shared images, and the objects of the engine that refer to them. */
-    atomic_uint n_images, n_sets; /* sets: nodes of descriptor sets; both are read without the lock */
-    pthread_mutex_t lock;         /* guards what follows; never held during a call of libvkshare */
+    atomic_uint n_images;
+    atomic_uint n_sets, n_late; /* nodes of LAYER_SET and LAYER_LATE; these three are read without the lock */
+    pthread_mutex_t lock;       /* guards what follows; never held during a call of libvkshare */
     layer_image *images;
     layer_node *nodes[1024];
 
@@ -151,6 +153,8 @@ typedef enum layer_kind {
     LAYER_PASS,        /* VkCommandBuffer: in a render pass that leaves the image in layout `sub` */
     LAYER_RENDER_PASS, /* VkRenderPass; sub: the attachment's number; layouts in place of an image */
     LAYER_TEMPLATE,    /* VkDescriptorUpdateTemplate; its entries in place of an image */
+    LAYER_LATE,        /* VkDescriptorPool with UPDATE_AFTER_BIND, and its VkDescriptorSets (sub: the pool); no image */
+    LAYER_BOUND,       /* VkCommandBuffer: it binds the late set `sub`; 0: descriptor buffers; no image */
 } layer_kind;
 
 struct layer_template {
@@ -186,11 +190,20 @@ void layer_remove_device(layer_device *device);
 bool layer_add(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub, layer_image *image);
 layer_node *layer_add_pass(layer_device *device, uint64_t key, uint64_t sub);
 bool layer_add_template(layer_device *device, uint64_t key, layer_template *template); /* takes it over */
+/* Whether that object refers to the image. */
+bool layer_refers(const layer_device *device, layer_kind kind, uint64_t key, const layer_image *image);
 /* The next node of that object after `after` (NULL: the first). */
 layer_node *layer_find(const layer_device *device, layer_kind kind, uint64_t key, const layer_node *after);
 void layer_forget(layer_device *device, layer_kind kind, uint64_t key);
 void layer_forget_one(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub);
+void layer_forget_sub(layer_device *device, layer_kind kind, uint64_t sub); /* of all objects */
+void layer_forget_kind(layer_device *device, layer_kind kind);
 void layer_forget_image(layer_device *device, const layer_image *image); /* NULL: everything */
+
+/* ---- sets.c ---- */
+
+/* Whether that command buffer, as it is now, uses the image. Caller holds device->lock. */
+bool layer_uses(const layer_device *device, VkCommandBuffer commands, const layer_image *image);
 
 /* ---- images.c ---- */
 

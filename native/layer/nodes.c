@@ -8,6 +8,14 @@ enum { BUCKETS = sizeof((layer_device *)NULL)->nodes / sizeof(layer_node *) };
 static size_t bucket(layer_kind kind, uint64_t key) { return ((key >> 3) + kind) * UINT64_C(0x9e3779b97f4a7c15) >> 54; }
 _Static_assert(BUCKETS == 1024, "bucket() gives ten bits");
 
+static void count(layer_device *device, layer_kind kind, unsigned change)
+{
+    if (kind == LAYER_SET)
+        atomic_fetch_add(&device->n_sets, change);
+    if (kind == LAYER_LATE)
+        atomic_fetch_add(&device->n_late, change);
+}
+
 static layer_node *add(layer_device *device, layer_kind kind, uint64_t key, uint64_t sub)
 {
     layer_node *node = calloc(1, sizeof *node), **head = &device->nodes[bucket(kind, key)];
@@ -15,8 +23,7 @@ static layer_node *add(layer_device *device, layer_kind kind, uint64_t key, uint
         return NULL;
     *node = (layer_node){.next = *head, .key = key, .sub = sub, .kind = kind};
     *head = node;
-    if (kind == LAYER_SET)
-        atomic_fetch_add(&device->n_sets, 1);
+    count(device, kind, 1);
     return node;
 }
 
@@ -54,8 +61,16 @@ layer_node *layer_find(const layer_device *device, layer_kind kind, uint64_t key
     return node;
 }
 
+bool layer_refers(const layer_device *device, layer_kind kind, uint64_t key, const layer_image *image)
+{
+    const layer_node *each = NULL;
+    while ((each = layer_find(device, kind, key, each)) && each->image != image) {
+    }
+    return each;
+}
+
 typedef struct selection {
-    bool everything, any_sub;
+    bool everything, any_key, any_sub;
     layer_kind kind;
     uint64_t key, sub;
     const layer_image *image; /* not NULL: the nodes that refer to it */
@@ -65,7 +80,7 @@ static bool is_selected(const layer_node *node, const selection *s)
 {
     if (s->everything || s->image)
         return s->everything || node->image == s->image;
-    return node->kind == s->kind && node->key == s->key && (s->any_sub || node->sub == s->sub);
+    return node->kind == s->kind && (s->any_key || node->key == s->key) && (s->any_sub || node->sub == s->sub);
 }
 
 static void forget(layer_device *device, layer_node **link, const selection *s)
@@ -77,8 +92,7 @@ static void forget(layer_device *device, layer_node **link, const selection *s)
             continue;
         }
         *link = node->next;
-        if (node->kind == LAYER_SET)
-            atomic_fetch_sub(&device->n_sets, 1);
+        count(device, node->kind, (unsigned)-1);
         free(node->template);
         free(node);
     }
@@ -94,8 +108,23 @@ void layer_forget_one(layer_device *device, layer_kind kind, uint64_t key, uint6
     forget(device, &device->nodes[bucket(kind, key)], &(selection){.kind = kind, .key = key, .sub = sub});
 }
 
-void layer_forget_image(layer_device *device, const layer_image *image)
+static void forget_everywhere(layer_device *device, const selection *s)
 {
     for (size_t i = 0; i < BUCKETS; i++)
-        forget(device, &device->nodes[i], &(selection){.everything = !image, .image = image});
+        forget(device, &device->nodes[i], s);
+}
+
+void layer_forget_sub(layer_device *device, layer_kind kind, uint64_t sub)
+{
+    forget_everywhere(device, &(selection){.kind = kind, .any_key = true, .sub = sub});
+}
+
+void layer_forget_kind(layer_device *device, layer_kind kind)
+{
+    forget_everywhere(device, &(selection){.kind = kind, .any_key = true, .any_sub = true});
+}
+
+void layer_forget_image(layer_device *device, const layer_image *image)
+{
+    forget_everywhere(device, &(selection){.everything = !image, .image = image});
 }

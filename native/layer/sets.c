@@ -17,6 +17,8 @@ static bool has_images(VkDescriptorType type)
            type == VK_DESCRIPTOR_TYPE_STORAGE_IMAGE || type == VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT;
 }
 
+/* A write or a copy of more descriptors than a binding has goes on in the next binding. The layer does not know where a
+ * binding ends, so it numbers such a descriptor as one of the first binding. */
 static uint64_t place(uint32_t binding, uint32_t element) { return (uint64_t)binding << 32 | element; }
 
 /* The descriptor set, or the command buffer of a push. */
@@ -39,22 +41,78 @@ static bool write_image(layer_device *device, destination to, uint64_t at, VkDes
                       : layer_add(device, LAYER_SET, to.key, at, shared);
 }
 
-/* A new set has the handle of an earlier one, at times. */
+/* ---- pools and sets ---- */
+
+/* Noted before anything is shared, because an engine makes them early. */
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDescriptorPool(VkDevice handle, const VkDescriptorPoolCreateInfo *info,
+                                                          const VkAllocationCallbacks *allocator, VkDescriptorPool *out)
+{
+    layer_device *device = layer_device_of(handle);
+    VkResult result = device->CreateDescriptorPool(handle, info, allocator, out);
+    if (result != VK_SUCCESS || !(info->flags & VK_DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT))
+        return result;
+    pthread_mutex_lock(&device->lock);
+    bool is_known = layer_add(device, LAYER_LATE, LAYER_KEY(*out), 0, NULL);
+    pthread_mutex_unlock(&device->lock);
+    if (is_known)
+        return result;
+    device->DestroyDescriptorPool(handle, *out, allocator);
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDescriptorPool(VkDevice handle, VkDescriptorPool pool,
+                                                       const VkAllocationCallbacks *allocator)
+{
+    layer_device *device = layer_device_of(handle);
+    if (atomic_load_explicit(&device->n_late, memory_order_acquire)) {
+        pthread_mutex_lock(&device->lock);
+        layer_forget(device, LAYER_LATE, LAYER_KEY(pool));
+        layer_forget_sub(device, LAYER_LATE, LAYER_KEY(pool)); /* its sets */
+        pthread_mutex_unlock(&device->lock);
+    }
+    device->DestroyDescriptorPool(handle, pool, allocator);
+}
+
+/* Notes new sets, which have the handles of earlier ones, at times. */
+static bool note_sets(layer_device *device, const VkDescriptorSetAllocateInfo *info, const VkDescriptorSet *sets)
+{
+    bool is_known = true;
+    pthread_mutex_lock(&device->lock);
+    bool is_late = layer_find(device, LAYER_LATE, LAYER_KEY(info->descriptorPool), NULL);
+    for (uint32_t i = 0; i < info->descriptorSetCount; i++) {
+        layer_forget(device, LAYER_SET, LAYER_KEY(sets[i]));
+        layer_forget(device, LAYER_LATE, LAYER_KEY(sets[i]));
+        is_known &=
+            !is_late || layer_add(device, LAYER_LATE, LAYER_KEY(sets[i]), LAYER_KEY(info->descriptorPool), NULL);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return is_known;
+}
+
+/* On failure the sets stay in the pool until its reset, because not every pool frees them one by one. */
 VKAPI_ATTR VkResult VKAPI_CALL layer_AllocateDescriptorSets(VkDevice handle, const VkDescriptorSetAllocateInfo *info,
                                                             VkDescriptorSet *out)
 {
     layer_device *device = layer_device_of(handle);
     VkResult result = device->AllocateDescriptorSets(handle, info, out);
-    if (result != VK_SUCCESS || !atomic_load_explicit(&device->n_sets, memory_order_acquire))
+    bool has_nodes = atomic_load_explicit(&device->n_sets, memory_order_acquire) ||
+                     atomic_load_explicit(&device->n_late, memory_order_acquire);
+    if (result != VK_SUCCESS || !has_nodes || note_sets(device, info, out))
         return result;
-    pthread_mutex_lock(&device->lock);
-    for (uint32_t i = 0; i < info->descriptorSetCount; i++)
-        layer_forget(device, LAYER_SET, LAYER_KEY(out[i]));
-    pthread_mutex_unlock(&device->lock);
-    return result;
+    memset(out, 0, info->descriptorSetCount * sizeof *out);
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 /* ---- writes and copies ---- */
+
+/* Descriptors without an image take the places of such with one, in sets of mutable descriptors. */
+static void write_other(layer_device *device, destination to, uint64_t at, VkDescriptorType type, uint32_t n)
+{
+    if (to.is_push || type == VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK || !layer_find(device, LAYER_SET, to.key, NULL))
+        return;
+    for (uint32_t k = 0; k < n; k++)
+        layer_forget_one(device, LAYER_SET, to.key, at + k);
+}
 
 static size_t count_images(uint32_t n, const VkWriteDescriptorSet *writes)
 {
@@ -77,10 +135,13 @@ static VkWriteDescriptorSet *general_writes(layer_device *device, uint32_t n, co
     bool is_known = copy != NULL;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; copy && i < n; i++) {
-        copy[i] = writes[i];
-        if (!has_images(writes[i].descriptorType))
-            continue;
         destination to = {push != NULL, push ? LAYER_KEY(push) : LAYER_KEY(writes[i].dstSet)};
+        copy[i] = writes[i];
+        if (!has_images(writes[i].descriptorType)) {
+            write_other(device, to, place(writes[i].dstBinding, writes[i].dstArrayElement), writes[i].descriptorType,
+                        writes[i].descriptorCount);
+            continue;
+        }
         copy[i].pImageInfo = infos;
         for (uint32_t k = 0; k < writes[i].descriptorCount; k++, infos++) {
             *infos = writes[i].pImageInfo[k];
@@ -94,18 +155,24 @@ static VkWriteDescriptorSet *general_writes(layer_device *device, uint32_t n, co
     return NULL;
 }
 
+/* Whether the descriptor that was noted at a place can be the one at `from`: it has that place, or came there by a
+ * write that went on from an earlier binding; or the copy goes on in a later one. */
+static bool may_be(uint64_t noted, uint64_t from, bool goes_on)
+{
+    uint64_t binding = noted >> 32, wanted = from >> 32;
+    return noted == from || (binding < wanted && (uint32_t)noted > 0) || (goes_on && binding > wanted);
+}
+
 /* Caller holds device->lock. */
 static void copy_nodes(layer_device *device, const VkCopyDescriptorSet *copy)
 {
     for (uint32_t k = 0; k < copy->descriptorCount; k++) {
         uint64_t from = place(copy->srcBinding, copy->srcArrayElement + k);
         uint64_t to = place(copy->dstBinding, copy->dstArrayElement + k);
-        const layer_node *node = NULL;
         layer_forget_one(device, LAYER_SET, LAYER_KEY(copy->dstSet), to);
-        while ((node = layer_find(device, LAYER_SET, LAYER_KEY(copy->srcSet), node)) && node->sub != from) {
-        }
-        if (node)
-            layer_add(device, LAYER_SET, LAYER_KEY(copy->dstSet), to, node->image);
+        for (const layer_node *each = NULL; (each = layer_find(device, LAYER_SET, LAYER_KEY(copy->srcSet), each));)
+            if (may_be(each->sub, from, k > 0))
+                layer_add(device, LAYER_SET, LAYER_KEY(copy->dstSet), to, each->image);
     }
 }
 
@@ -181,6 +248,20 @@ static uint32_t element_count(const VkDescriptorUpdateTemplateEntry *entry)
     return entry->descriptorType == VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK ? 1 : entry->descriptorCount;
 }
 
+/* Makes the template's data as large as the entry needs. False: the type is unknown, or the place wraps around, as of a
+ * stride that goes backwards. */
+static bool extend(layer_template *made, const VkDescriptorUpdateTemplateEntry *entry)
+{
+    size_t count = element_count(entry), size = element_size(entry), end;
+    if (!count || (!size && entry->descriptorType == VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK))
+        return true;
+    if (!size || __builtin_mul_overflow(count - 1, entry->stride, &end) ||
+        __builtin_add_overflow(end, entry->offset, &end) || __builtin_add_overflow(end, size, &end))
+        return false;
+    made->size = end > made->size ? end : made->size;
+    return true;
+}
+
 /* NULL: no memory, or it has no images (*has: false). */
 static layer_template *template_of(const VkDescriptorUpdateTemplateCreateInfo *info, bool *has)
 {
@@ -194,12 +275,8 @@ static layer_template *template_of(const VkDescriptorUpdateTemplateCreateInfo *i
         return NULL;
     *made = (layer_template){.n = n};
     for (uint32_t i = 0; i < n; i++) {
-        const VkDescriptorUpdateTemplateEntry *entry = &info->pDescriptorUpdateEntries[i];
-        size_t size = element_size(entry), count = element_count(entry);
-        size_t end = count ? entry->offset + (count - 1) * entry->stride + size : 0;
-        made->entries[i] = *entry;
-        is_known &= size || !count;
-        made->size = end > made->size ? end : made->size;
+        made->entries[i] = info->pDescriptorUpdateEntries[i];
+        is_known &= extend(made, &made->entries[i]);
     }
     made->size = is_known ? made->size : 0;
     return made;
@@ -242,6 +319,9 @@ static bool write_entry(layer_device *device, const VkDescriptorUpdateTemplateEn
 {
     bool is_known = true;
     size_t size = element_size(entry);
+    if (!has_images(entry->descriptorType))
+        write_other(device, to, place(entry->dstBinding, entry->dstArrayElement), entry->descriptorType,
+                    entry->descriptorCount);
     for (uint32_t k = 0; k < element_count(entry); k++) {
         size_t at = entry->offset + k * entry->stride;
         VkDescriptorImageInfo info;
@@ -309,14 +389,18 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplate2KHR(VkCommandB
 
 /* ---- binding ---- */
 
+/* A set that may be written after this is looked at when the command buffer is submitted. */
 static void bind(layer_device *device, VkCommandBuffer commands, uint32_t n, const VkDescriptorSet *sets)
 {
-    if (__builtin_expect(atomic_load_explicit(&device->n_sets, memory_order_acquire) == 0, 1))
+    if (!shares(device))
         return;
     pthread_mutex_lock(&device->lock);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        if (layer_find(device, LAYER_LATE, LAYER_KEY(sets[i]), NULL))
+            layer_add(device, LAYER_BOUND, LAYER_KEY(commands), LAYER_KEY(sets[i]), NULL);
         for (const layer_node *each = NULL; (each = layer_find(device, LAYER_SET, LAYER_KEY(sets[i]), each));)
             layer_add(device, LAYER_COMMANDS, LAYER_KEY(commands), 0, each->image);
+    }
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -368,10 +452,23 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdBindDescriptorBuffersEXT(VkCommandBuffer com
     layer_device *device = layer_device_of(commands);
     if (shares(device)) {
         pthread_mutex_lock(&device->lock);
-        for (layer_image *each = device->images; each; each = each->next)
-            if (each->is_in_memory)
-                layer_add(device, LAYER_COMMANDS, LAYER_KEY(commands), 0, each);
+        layer_add(device, LAYER_BOUND, LAYER_KEY(commands), 0, NULL);
         pthread_mutex_unlock(&device->lock);
     }
     device->CmdBindDescriptorBuffersEXT(commands, n, infos);
+}
+
+/* ---- submission ---- */
+
+static bool uses_late(const layer_device *device, VkCommandBuffer commands, const layer_image *image)
+{
+    for (const layer_node *each = NULL; (each = layer_find(device, LAYER_BOUND, LAYER_KEY(commands), each));)
+        if (each->sub ? layer_refers(device, LAYER_SET, each->sub, image) : image->is_in_memory)
+            return true;
+    return false;
+}
+
+bool layer_uses(const layer_device *device, VkCommandBuffer commands, const layer_image *image)
+{
+    return layer_refers(device, LAYER_COMMANDS, LAYER_KEY(commands), image) || uses_late(device, commands, image);
 }

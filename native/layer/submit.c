@@ -85,10 +85,12 @@ static void add_commands(turn *t, VkCommandBuffer commands)
 {
     layer_device *device = t->device;
     pthread_mutex_lock(&device->lock);
-    for (const layer_node *each = NULL; (each = layer_find(device, LAYER_COMMANDS, LAYER_KEY(commands), each));) {
-        t->drops |= is_muted(each->image);
-        if (!is_muted(each->image))
-            add_use(t, each->image);
+    for (const layer_image *each = device->images; each; each = each->next) {
+        if (!layer_uses(device, commands, each))
+            continue;
+        t->drops |= is_muted(each);
+        if (!is_muted(each))
+            add_use(t, each);
     }
     pthread_mutex_unlock(&device->lock);
 }
@@ -97,8 +99,8 @@ static bool is_dropped(layer_device *device, VkCommandBuffer commands)
 {
     bool dropped = false;
     pthread_mutex_lock(&device->lock);
-    for (const layer_node *each = NULL; (each = layer_find(device, LAYER_COMMANDS, LAYER_KEY(commands), each));)
-        dropped |= is_muted(each->image);
+    for (const layer_image *each = device->images; each; each = each->next)
+        dropped |= is_muted(each) && layer_uses(device, commands, each);
     pthread_mutex_unlock(&device->lock);
     return dropped;
 }

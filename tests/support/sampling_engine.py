@@ -28,6 +28,7 @@ _SHADER = base64.b64decode(
 WAYS: dict[str, tuple[list[str], str, list[str]]] = {
     "write": ([], "", []),
     "copy": ([], "", []),
+    "late": ([], "", []),
     "template": ([], "", []),
     "push": (["VK_KHR_push_descriptor"], "", []),
     "push template": (["VK_KHR_push_descriptor"], "", []),
@@ -87,13 +88,22 @@ class SamplingEngine:
         }
         if not has.issuperset(extensions):
             raise LookupError(f"the driver lacks {sorted(set(extensions) - has)}")
+        can = new("VkPhysicalDeviceVulkan12Features")
+        self._of_instance.vkGetPhysicalDeviceFeatures2(self._physical, new("VkPhysicalDeviceFeatures2", pNext=can))
+        if self.way == "late" and not can.descriptorBindingSampledImageUpdateAfterBind:
+            raise LookupError("the driver has no descriptors that are written after they are bound")
         (count := ffi.new("uint32_t *"))[0] = 1
         family = ffi.new("VkQueueFamilyProperties *")
         self._of_instance.vkGetPhysicalDeviceQueueFamilyProperties(self._physical, count, family)
         if family.queueCount < queues:
             raise LookupError(f"the driver has {family.queueCount} queues of that family")
         queue = new("VkDeviceQueueCreateInfo", queueFamilyIndex=0, pQueuePriorities=[1.0] * queues)
-        chain = new("VkPhysicalDeviceVulkan12Features", bufferDeviceAddress=self.way == "descriptor buffer")
+        chain = new(
+            "VkPhysicalDeviceVulkan12Features",
+            bufferDeviceAddress=self.way == "descriptor buffer",
+            descriptorBindingSampledImageUpdateAfterBind=self.way == "late",
+            descriptorBindingStorageBufferUpdateAfterBind=self.way == "late",
+        )
         if structure:
             chain = new(structure, pNext=chain, **dict.fromkeys(features, 1))
         info = new("VkDeviceCreateInfo", pNext=chain, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions)
@@ -121,9 +131,12 @@ class SamplingEngine:
             assert was_taken()
         memory = self._memory(self.vk.make("vkGetImageMemoryRequirements", self.handle, self.image))
         self.vk.vkBindImageMemory(self.handle, self.image, memory, 0)
+        return self._view(self.image)
+
+    def _view(self, image: Any) -> Any:
         info = new(
             "VkImageViewCreateInfo",
-            image=self.image,
+            image=image,
             viewType=VK.IMAGE_VIEW_TYPE_2D,
             format=VK.FORMAT_R8G8B8A8_UNORM,
             subresourceRange={"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT, "levelCount": 1, "layerCount": 1},
@@ -164,6 +177,12 @@ class SamplingEngine:
         flags = {"push": VK.DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR}.get(self.way.split()[0], 0)
         if self.way == "descriptor buffer":
             flags = VK.DESCRIPTOR_SET_LAYOUT_CREATE_DESCRIPTOR_BUFFER_BIT_EXT
+        late = None
+        if self.way == "late":
+            flags = VK.DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT
+            of_image = [VK.DESCRIPTOR_BINDING_UPDATE_AFTER_BIND_BIT, 0]
+            late = new("VkDescriptorSetLayoutBindingFlagsCreateInfo", pBindingFlags=of_image)
+            late.pointer.bindingCount = 2
         fields = [
             {"binding": i, "descriptorType": kind, "descriptorCount": 1, "stageFlags": stage}
             for i, kind in enumerate((_IMAGE, _BUFFER))
@@ -172,7 +191,7 @@ class SamplingEngine:
         self.set_layout = self.vk.make(
             "vkCreateDescriptorSetLayout",
             self.handle,
-            new("VkDescriptorSetLayoutCreateInfo", flags=flags, pBindings=bindings),
+            new("VkDescriptorSetLayoutCreateInfo", pNext=late, flags=flags, pBindings=bindings),
             None,
         )
         self.layout = self.vk.make(
@@ -204,9 +223,10 @@ class SamplingEngine:
             self._write_to_memory()
         elif "template" in self.way:
             self._make_template()
-        if self.way in ("write", "copy", "template", "bind 2"):
+        if self.way in ("write", "copy", "template", "late", "bind 2"):
             sizes = [new("VkDescriptorPoolSize", type=kind, descriptorCount=2) for kind in (_IMAGE, _BUFFER)]
-            info = new("VkDescriptorPoolCreateInfo", maxSets=2, pPoolSizes=sizes)
+            flags = VK.DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT if self.way == "late" else 0
+            info = new("VkDescriptorPoolCreateInfo", flags=flags, maxSets=2, pPoolSizes=sizes)
             pool = self.vk.make("vkCreateDescriptorPool", self.handle, info, None)
             first, second = (self._new_set(pool) for _ in range(2))
             self.set = second if self.way == "copy" else first
@@ -298,7 +318,7 @@ class SamplingEngine:
     def _bind(self) -> None:
         vk, commands = self.vk, self.commands
         stage = VK.SHADER_STAGE_COMPUTE_BIT
-        if self.way in ("write", "copy", "template"):
+        if self.way in ("write", "copy", "template", "late"):
             vk.vkCmdBindDescriptorSets(
                 commands, _COMPUTE, self.layout, 0, 1, ffi.new("VkDescriptorSet *", self.set), 0, None
             )
@@ -345,9 +365,26 @@ class SamplingEngine:
             all_commands = VK.PIPELINE_STAGE_ALL_COMMANDS_BIT
             vk.vkCmdPipelineBarrier(commands, all_commands, all_commands, 0, 0, None, 0, None, 1, barrier)
         vk.vkCmdBindPipeline(commands, _COMPUTE, self.pipeline)
+        if self.way == "late":
+            self._write_image(self._stand_in())
         self._bind()
         vk.vkCmdDispatch(commands, 1, 1, 1)
         vk.vkEndCommandBuffer(commands)
+        if self.way == "late":
+            self._write_image(self._info)
+
+    def _write_image(self, info: Any) -> None:
+        write = self._writes(self.set)
+        write[0].pImageInfo = info.pointer
+        self.vk.vkUpdateDescriptorSets(self.handle, 1, write, 0, None)
+
+    def _stand_in(self) -> Any:
+        """An image of the engine's own, which no shader reads."""
+        image = self._image(1, 1)
+        self.vk.vkBindImageMemory(
+            self.handle, image, self._memory(self.vk.make("vkGetImageMemoryRequirements", self.handle, image)), 0
+        )
+        return new("VkDescriptorImageInfo", sampler=self.sampler, imageView=self._view(image), imageLayout=_READ)
 
     def sample(self, *, names_image: bool, queue: int = 0) -> tuple[int, ...]:
         """Submits, and returns the first pixel. `names_image`: after a barrier, as engines do it at first use."""

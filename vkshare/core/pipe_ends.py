@@ -63,8 +63,8 @@ class _PipeEnd(Closable, Generic[HandleOf]):
         name = f"vkshare.{type(self).__name__}"
         if self.is_closed:
             return f"<{name} closed>"
-        statistics = self.statistics()
-        return f"<{name} of {self._queues[0].count} surfaces, {statistics.committed - statistics.dequeued} on the way>"
+        queue, statistics = self._queues[0], self.statistics()
+        return f"<{name} of {queue.count} {queue._what}, {statistics.committed - statistics.dequeued} on the way>"
 
 
 class Sender(_PipeEnd[HandleOf]):

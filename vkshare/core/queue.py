@@ -13,8 +13,9 @@ import os
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
+from vkshare.backends.base import BUFFER_USAGES, USAGES
 from vkshare.core.closable import Closable
 from vkshare.core.device import Device
 from vkshare.core.device_buffers import DEFAULT_BUFFER_USAGE
@@ -33,6 +34,7 @@ from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
     from vkshare.core.buffer import Buffer
+    from vkshare.core.surface import Surface
 
 _EndOf = TypeVar("_EndOf", bound="Producer[Any] | Consumer[Any]")
 
@@ -73,7 +75,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
     _unpicklable = "send queue.export(), and call SurfaceQueue.open(device, descriptor) on the other side"
 
     def __init__(
-        self,
+        self: SurfaceQueue[Surface],
         device: Device,
         width: int,
         height: int,
@@ -87,7 +89,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
         _kind: int = FULL,
     ) -> None:
         arguments.instance("device", device, Device)
-        words = tuple(usage)
+        words = arguments.choices("usage", usage, USAGES)
         make = partial(device.create_surface, width, height, format, tiling=tiling, usage=words)
         self._fill(device, make, count, metadata_size, single_threaded, _kind)
 
@@ -126,8 +128,8 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
         2
         """
         arguments.instance("device", device, Device)
-        words = tuple(usage)
-        queue: SurfaceQueue[Buffer] = SurfaceQueue.__new__(cls)  # type: ignore[arg-type]
+        words = arguments.choices("usage", usage, BUFFER_USAGES)
+        queue = cast("SurfaceQueue[Buffer]", SurfaceQueue.__new__(SurfaceQueue))
         queue._fill(
             device, partial(device.create_buffer, nbytes, usage=words), count, metadata_size, single_threaded, _kind
         )
@@ -198,6 +200,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
         with on_error(lambda: os.close(page)):
             info = pages.queue_page_read(page)
             self._count, self._size, self._single = info.count, info.metadata_size, info.single_threaded
+            self._what = "surfaces" if info.format else "buffers"
             self._lock = OwnLock(self)
             self._device = device
             self._ends: weakref.WeakSet[Producer[HandleOf] | Consumer[HandleOf]] = weakref.WeakSet()
@@ -259,7 +262,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
             self._open_page()
             first = self._network.handles(self._device)[0]
             page = _page_of(first, self._count, size, self._network.number, single_threaded, kind)
-        return type(self)._on(self._device, page)
+        return cast("SurfaceQueue[HandleOf]", SurfaceQueue._on(self._device, page))
 
     def open_producer(self, device: Device) -> Producer[HandleOf]:
         """Opens the end that surfaces go into, for what `device` dequeues from the network's queues.
@@ -339,7 +342,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
 
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
-        return f"<vkshare.SurfaceQueue of {self._count} surfaces, metadata up to {self._size} bytes{state}>"
+        return f"<vkshare.SurfaceQueue of {self._count} {self._what}, metadata up to {self._size} bytes{state}>"
 
 
 def export_all(queues: list[SurfaceQueue[Any]]) -> QueueDescriptor:

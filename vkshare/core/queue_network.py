@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.core.device import Device
 from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.core.queue_ends import Producer
-from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.errors import ClosedError, DescriptorError, InvalidCallError
 from vkshare.ipc.descriptors import BufferDescriptor, MemoryDescriptor, SurfaceDescriptor, all_or_none
 from vkshare.util.closing import common_deadline, on_error
 
@@ -81,10 +81,12 @@ class Network:
             ends = [end for queue in self._queues for end in queue._ends]
         return sum(end.device is device and not end.is_closed for end in ends)
 
-    def handles(self, device: Device, offered: Iterable[MemoryDescriptor] | None = None) -> Handles:
+    def handles(self, device: Device, offered: list[MemoryDescriptor] | None = None) -> Handles:
         """The device's handles, opened if it has none: from `offered`, else from another device's of this process."""
         with self.lock:
             known = self._handles.get(device)
+            if known is not None and offered is not None:
+                _check_same(known[0], offered[0])
             if known is not None:
                 return known
             if offered is None:
@@ -136,6 +138,14 @@ class Network:
 
     def __repr__(self) -> str:
         return f"<vkshare surface queues' network {self.number:016x}, {len(self._queues)} queues>"
+
+
+def _check_same(known: KeyedMemory[Any, Any], offered: MemoryDescriptor) -> None:
+    """Refuses a descriptor that names the network of other surfaces."""
+    if any(offered.spec.body[name] != known._spec.body[name] for name in ("width", "height", "format")):
+        raise DescriptorError(
+            f"descriptor: its queue's page is of a network that has a {known._spec}, and it has a {offered.spec}"
+        )
 
 
 _networks: weakref.WeakValueDictionary[tuple[int, int], Network] = weakref.WeakValueDictionary()

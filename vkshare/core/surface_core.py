@@ -66,15 +66,15 @@ class SurfaceCore(_native.Surface):
             },
         )
         memory = None if pixels is None else _rows(pixels, info)
-        owner = pointer("vks_device *", device)
+        owner, kind = pointer("vks_device *", device), "surface" if format else "buffer"
         if alias_of is not None and alias_of.device is not device:
             raise ValueError("alias_of is a surface of another device: export it, and open the descriptor")
         if alias_of is not None:
-            cell = make("vks_surface", "Device.open_surface", lib.vks_surface_alias, alias_of._pointer, info)
+            cell = make("vks_surface", f"Device.open_{kind}", lib.vks_surface_alias, alias_of._pointer, info)
         elif fds is not None and fds[0] >= 0:
-            cell = make("vks_surface", "Device.open_surface", lib.open_surface, owner, info, fds)
+            cell = make("vks_surface", f"Device.open_{kind}", lib.open_surface, owner, info, fds)
         else:
-            cell = make("vks_surface", "Device.create_surface", lib.vks_surface_create, owner, info)
+            cell = make("vks_surface", f"Device.create_{kind}", lib.vks_surface_create, owner, info)
         super().__init__(device, cell_capsule("vks_surface", cell), memory)
         self._pointer = pointer("vks_surface *", self)
 

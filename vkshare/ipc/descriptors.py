@@ -278,6 +278,11 @@ def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:
 class MemoryDescriptor(Descriptor):
     """Base of SurfaceDescriptor and BufferDescriptor: memory (one fd), and the keyed mutex over it."""
 
+    @property
+    def spec(self) -> Spec:
+        """The properties on which exporter and importer agree."""
+        return spec_of(self._part("vks_surface_body"))
+
     @classmethod
     def _made(cls, spec: Spec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
         """By an exporter: takes over memory.fd, `page` and `semaphore` (-1: none)."""

@@ -83,4 +83,5 @@ class QueueDescriptor(Descriptor):
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""
-        return f"<vkshare.QueueDescriptor {self.surface_count} surfaces{state}>"
+        what = "buffers" if self._surface(0).tiling == lib.VKS_BUFFER else "surfaces"
+        return f"<vkshare.QueueDescriptor {self.surface_count} {what}{state}>"
