@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.engine_process import run_with_layer
+from support.image_sets import ImageSets
 from support.sampling_engine import WAYS, SamplingEngine
 
 import vkshare as vks
@@ -53,6 +54,45 @@ def test_an_image_is_seen_behind_each_kind_of_descriptor(way: str, validation: s
     if isinstance(found, str):
         pytest.skip(found)
     assert found == ([(turn, 255, 0, 255) for turn in range(1, 4)], [0, 1])
+
+
+def across_bindings() -> dict[str, bool]:
+    engine = ImageSets()
+    with engine.device.create_surface(8, 8, usage=USAGE) as surface, surface.access():
+        shared = engine.texture(surface)
+        surface.release()
+        own, seen = engine.own, {}
+        wide = engine.new_set()
+        engine.write(wide, 0, own, shared)
+        seen["a write that goes on in the next binding"] = engine.is_seen(wide)
+        target = engine.new_set(own, own)
+        engine.copy(wide, 1, target)
+        seen["a copy of what it wrote there"] = engine.is_seen(target)
+        target = engine.new_set(own, own)
+        engine.copy(engine.new_set(own, shared), 0, target, 2)
+        seen["a copy that goes on in the next binding"] = engine.is_seen(target)
+        engine.write(target, 0, own, own)
+        engine.write(target, 1, own)
+        seen["what is written in its place"] = engine.is_seen(target)
+        target = engine.new_set(own, own)
+        engine.copy(engine.new_set(own, shared), 0, target)
+        seen["a copy of another descriptor"] = engine.is_seen(target)
+        engine.write_backwards(target, own, shared)
+        seen["a template that goes backwards"] = engine.is_seen(target)
+        surface.acquire()
+        return seen
+
+
+@pytest.mark.rule("E12")
+def test_descriptors_are_seen_wherever_a_write_or_a_copy_goes_on() -> None:
+    assert run_with_layer(across_bindings) == {
+        "a write that goes on in the next binding": True,
+        "a copy of what it wrote there": True,
+        "a copy that goes on in the next binding": True,
+        "what is written in its place": False,
+        "a copy of another descriptor": False,
+        "a template that goes backwards": True,
+    }
 
 
 def two_instances(turns: int) -> int:
