@@ -122,7 +122,7 @@ class _QueueEnd(Closable, Generic[HandleOf]):
             return f"<vkshare.{type(self).__name__} closed>"
         reported = self.statistics()
         waiting = reported.committed - reported.dequeued
-        return f"<vkshare.{type(self).__name__} of {len(self.surfaces)} {self.queue._what}, {waiting} to be dequeued>"
+        return f"<vkshare.{type(self).__name__} of {len(self.surfaces)} surfaces, {waiting} to be dequeued>"
 
 
 def recovering(waiting: list[HandleOf], left: Callable[[], float | None]) -> Iterator[HandleOf]:
