@@ -391,6 +391,11 @@ def pickled(world: World, dice: random.Random) -> None:
 def queue(world: World, dice: random.Random) -> None:
     mine = world.any(dice, "Device")
     shape: dict[str, Any] = {"count": dice.randrange(1, 4), "metadata_size": 8, "single_threaded": dice.random() < 0.1}
+    if dice.random() < 0.3:
+        made = world.call(vks.SurfaceQueue, "of_buffers", mine, 100, **shape)
+        if made is not None:
+            world.keep(dice, made)
+        return
     world.called["vks.SurfaceQueue"] += 1
     world.keep(dice, vks.SurfaceQueue(mine, 8, 8, **shape))
 
