@@ -8,11 +8,6 @@
 
 #include "layer/layer.h"
 
-static bool shares(const layer_device *device)
-{
-    return __builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) != 0, 0);
-}
-
 /* Caller holds device->lock. */
 static bool note_use(layer_device *device, VkCommandBuffer commands, layer_image *shared)
 {
@@ -22,7 +17,7 @@ static bool note_use(layer_device *device, VkCommandBuffer commands, layer_image
 /* The layout that the driver is given for that image. */
 static VkImageLayout layout_of(layer_device *device, VkCommandBuffer commands, VkImage image, VkImageLayout layout)
 {
-    if (!shares(device))
+    if (!layer_shares(device))
         return layout;
     pthread_mutex_lock(&device->lock);
     layer_image *shared = layer_image_of(device, image);
@@ -34,7 +29,7 @@ static VkImageLayout layout_of(layer_device *device, VkCommandBuffer commands, V
 VKAPI_ATTR VkResult VKAPI_CALL layer_BeginCommandBuffer(VkCommandBuffer commands, const VkCommandBufferBeginInfo *info)
 {
     layer_device *device = layer_device_of(commands);
-    if (shares(device)) { /* a buffer that is recorded anew, or has the handle of an earlier one */
+    if (layer_shares(device)) { /* a buffer that is recorded anew, or has the handle of an earlier one */
         pthread_mutex_lock(&device->lock);
         layer_forget(device, LAYER_COMMANDS, LAYER_KEY(commands));
         layer_forget(device, LAYER_PASS, LAYER_KEY(commands));
@@ -47,7 +42,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_BeginCommandBuffer(VkCommandBuffer commands
 VKAPI_ATTR void VKAPI_CALL layer_CmdExecuteCommands(VkCommandBuffer commands, uint32_t n, const VkCommandBuffer *others)
 {
     layer_device *device = layer_device_of(commands);
-    if (shares(device)) {
+    if (layer_shares(device)) {
         pthread_mutex_lock(&device->lock);
         for (uint32_t i = 0; i < n; i++) {
             for (const layer_node *each = NULL;
@@ -69,7 +64,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdExecuteCommands(VkCommandBuffer commands, ui
     static type *general_##type(layer_device *device, VkCommandBuffer commands, uint32_t n, const type *barriers)      \
     {                                                                                                                  \
         type *copy = NULL;                                                                                             \
-        if (!n || !shares(device))                                                                                     \
+        if (!n || !layer_shares(device))                                                                               \
             return NULL;                                                                                               \
         pthread_mutex_lock(&device->lock);                                                                             \
         for (uint32_t i = 0; i < n; i++) {                                                                             \
@@ -146,7 +141,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdWaitEvents2(VkCommandBuffer commands, uint32
                                                 const VkDependencyInfo *infos)
 {
     layer_device *device = layer_device_of(commands);
-    VkDependencyInfo *general = shares(device) ? malloc(n * sizeof *general) : NULL;
+    VkDependencyInfo *general = layer_shares(device) ? malloc(n * sizeof *general) : NULL;
     VkImageMemoryBarrier2 **barriers = general ? calloc(n, sizeof(VkImageMemoryBarrier2 *)) : NULL;
     for (uint32_t i = 0; barriers && i < n; i++)
         general[i] = general_dependency(device, commands, &infos[i], &barriers[i]);
@@ -194,7 +189,7 @@ static void begin_attachment(layer_device *device, VkCommandBuffer commands, VkR
 static void begin_pass(layer_device *device, VkCommandBuffer commands, const VkRenderPassBeginInfo *info)
 {
     const VkRenderPassAttachmentBeginInfo *given = info->pNext; /* of an imageless framebuffer */
-    if (!shares(device))
+    if (!layer_shares(device))
         return;
     while (given && given->sType != VK_STRUCTURE_TYPE_RENDER_PASS_ATTACHMENT_BEGIN_INFO)
         given = given->pNext;
@@ -212,7 +207,7 @@ static void begin_pass(layer_device *device, VkCommandBuffer commands, const VkR
 
 static void end_pass(layer_device *device, VkCommandBuffer commands)
 {
-    if (!shares(device))
+    if (!layer_shares(device))
         return;
     pthread_mutex_lock(&device->lock);
     for (const layer_node *each = NULL; (each = layer_find(device, LAYER_PASS, LAYER_KEY(commands), each));)
@@ -255,7 +250,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdEndRenderPass2(VkCommandBuffer commands, con
 VKAPI_ATTR void VKAPI_CALL layer_CmdBeginRendering(VkCommandBuffer commands, const VkRenderingInfo *info)
 {
     layer_device *device = layer_device_of(commands);
-    uint32_t n = shares(device) ? info->colorAttachmentCount : 0;
+    uint32_t n = layer_shares(device) ? info->colorAttachmentCount : 0;
     VkRenderingInfo changed = *info;
     VkRenderingAttachmentInfo *copy = n ? malloc(n * sizeof *copy) : NULL;
     for (uint32_t i = 0; copy && i < n; i++) {

@@ -185,15 +185,17 @@ static layer_device *new_device(const layer_instance *instance, VkPhysicalDevice
     return device;
 }
 
+static bool has_young_extensions(const layer_device *device)
+{
+    uint32_t n = device->created_with.enabledExtensionCount;
+    return is_among("VK_KHR_push_descriptor", device->names, n) || is_among("VK_KHR_maintenance6", device->names, n);
+}
+
 /* A layer below may know one name alone, the one that the engine uses: the extension's where the engine has enabled it.
  * This concerns what is younger than Vulkan 1.3, which has the extension's name in LAYER_WRAPPED. */
 static PFN_vkVoidFunction find(const layer_device *device, device_lookup next, const char *name, const char *alias)
 {
-    const VkDeviceCreateInfo *info = &device->created_with;
-    bool is_young = *alias && !strcmp(name + strlen(name) - 3, "KHR");
-    bool has_names = is_among("VK_KHR_push_descriptor", device->names, info->enabledExtensionCount) ||
-                     is_among("VK_KHR_maintenance6", device->names, info->enabledExtensionCount);
-    bool swaps = is_young && !has_names;
+    bool swaps = *alias && !strcmp(name + strlen(name) - 3, "KHR") && !has_young_extensions(device);
     PFN_vkVoidFunction found = next(device->handle, swaps ? alias : name);
     return found || !*alias ? found : next(device->handle, swaps ? name : alias);
 }

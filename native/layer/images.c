@@ -137,7 +137,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyImage(VkDevice handle, VkImage image, co
     layer_device *device = layer_device_of(handle);
     layer_image *shared = NULL;
     bool is_last = false;
-    if (__builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) != 0, 0)) {
+    if (layer_shares(device)) {
         pthread_mutex_lock(&device->lock);
         if ((shared = layer_image_of(device, image)) && (is_last = --shared->textures == 0))
             unlink_image(device, shared);
@@ -217,7 +217,7 @@ PFN_vkVoidFunction layer_guest_function(const char *name)
 
 static bool is_shared_image(layer_device *device, VkImage image)
 {
-    if (__builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) == 0, 1))
+    if (!layer_shares(device))
         return false;
     pthread_mutex_lock(&device->lock);
     bool found = layer_image_of(device, image) != NULL;
@@ -267,7 +267,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_BindImageMemory2(VkDevice handle, uint32_t 
 {
     layer_device *device = layer_device_of(handle);
     uint32_t kept = 0;
-    if (__builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) == 0, 1))
+    if (!layer_shares(device))
         return device->BindImageMemory2(handle, n, binds);
     VkBindImageMemoryInfo *others = calloc(n ? n : 1, sizeof *others);
     if (!others)

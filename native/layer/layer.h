@@ -207,6 +207,12 @@ bool layer_uses(const layer_device *device, VkCommandBuffer commands, const laye
 
 /* ---- images.c ---- */
 
+/* Whether an image is shared; the wrappers do nothing else where none is. */
+static inline bool layer_shares(const layer_device *device)
+{
+    return __builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) != 0, 0);
+}
+
 /* NULL: the image is not a shared one. Caller holds device->lock. */
 layer_image *layer_image_of(const layer_device *device, VkImage image);
 layer_image *layer_viewed(const layer_device *device, VkImageView view);

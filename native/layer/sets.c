@@ -6,11 +6,6 @@
 
 #include "layer/layer.h"
 
-static bool shares(const layer_device *device)
-{
-    return __builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) != 0, 0);
-}
-
 static bool has_images(VkDescriptorType type)
 {
     return type == VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER || type == VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE ||
@@ -64,7 +59,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDescriptorPool(VkDevice handle, VkDescri
                                                        const VkAllocationCallbacks *allocator)
 {
     layer_device *device = layer_device_of(handle);
-    if (atomic_load_explicit(&device->n_late, memory_order_acquire)) {
+    if (pool && atomic_load_explicit(&device->n_late, memory_order_acquire)) {
         pthread_mutex_lock(&device->lock);
         layer_forget(device, LAYER_LATE, LAYER_KEY(pool));
         layer_forget_sub(device, LAYER_LATE, LAYER_KEY(pool)); /* its sets */
@@ -128,7 +123,7 @@ static size_t count_images(uint32_t n, const VkWriteDescriptorSet *writes)
 static VkWriteDescriptorSet *general_writes(layer_device *device, uint32_t n, const VkWriteDescriptorSet *writes,
                                             VkCommandBuffer push)
 {
-    if (!n || !shares(device))
+    if (!n || !layer_shares(device))
         return NULL;
     VkWriteDescriptorSet *copy = malloc(n * sizeof *copy + count_images(n, writes) * sizeof(VkDescriptorImageInfo));
     VkDescriptorImageInfo *infos = (VkDescriptorImageInfo *)(copy + n);
@@ -317,20 +312,20 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDescriptorUpdateTemplate(VkDevice handle
 static bool write_entry(layer_device *device, const VkDescriptorUpdateTemplateEntry *entry, destination to,
                         const char *data, char *copy)
 {
-    bool is_known = true;
+    bool is_known = true, is_image = has_images(entry->descriptorType);
     size_t size = element_size(entry);
-    if (!has_images(entry->descriptorType))
+    if (!is_image)
         write_other(device, to, place(entry->dstBinding, entry->dstArrayElement), entry->descriptorType,
                     entry->descriptorCount);
     for (uint32_t k = 0; k < element_count(entry); k++) {
         size_t at = entry->offset + k * entry->stride;
         VkDescriptorImageInfo info;
-        if (has_images(entry->descriptorType)) {
+        if (is_image) {
             memcpy(&info, data + at, sizeof info);
             is_known &= write_image(device, to, place(entry->dstBinding, entry->dstArrayElement + k), &info);
         }
         if (copy)
-            memcpy(copy + at, has_images(entry->descriptorType) ? (const char *)&info : data + at, size);
+            memcpy(copy + at, is_image ? (const char *)&info : data + at, size);
     }
     return is_known;
 }
@@ -338,7 +333,7 @@ static bool write_entry(layer_device *device, const VkDescriptorUpdateTemplateEn
 /* As general_writes(), of a template's data. */
 static void *general_data(layer_device *device, VkDescriptorUpdateTemplate handle, destination to, const void *data)
 {
-    if (!shares(device))
+    if (!layer_shares(device))
         return NULL;
     pthread_mutex_lock(&device->lock);
     const layer_node *node = layer_find(device, LAYER_TEMPLATE, LAYER_KEY(handle), NULL);
@@ -392,7 +387,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdPushDescriptorSetWithTemplate2KHR(VkCommandB
 /* A set that may be written after this is looked at when the command buffer is submitted. */
 static void bind(layer_device *device, VkCommandBuffer commands, uint32_t n, const VkDescriptorSet *sets)
 {
-    if (!shares(device))
+    if (!layer_shares(device))
         return;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < n; i++) {
@@ -431,7 +426,8 @@ VKAPI_ATTR void VKAPI_CALL layer_GetDescriptorEXT(VkDevice handle, const VkDescr
     layer_device *device = layer_device_of(handle);
     VkDescriptorGetInfoEXT general = *info;
     VkDescriptorImageInfo image;
-    if (shares(device) && has_images(info->type) && info->data.pSampledImage) { /* each kind of image has this type */
+    if (layer_shares(device) && has_images(info->type) &&
+        info->data.pSampledImage) { /* each kind of image has this type */
         image = *info->data.pSampledImage;
         pthread_mutex_lock(&device->lock);
         layer_image *shared = layer_viewed(device, image.imageView);
@@ -450,7 +446,7 @@ VKAPI_ATTR void VKAPI_CALL layer_CmdBindDescriptorBuffersEXT(VkCommandBuffer com
                                                              const VkDescriptorBufferBindingInfoEXT *infos)
 {
     layer_device *device = layer_device_of(commands);
-    if (shares(device)) {
+    if (layer_shares(device)) {
         pthread_mutex_lock(&device->lock);
         layer_add(device, LAYER_BOUND, LAYER_KEY(commands), 0, NULL);
         pthread_mutex_unlock(&device->lock);

@@ -145,11 +145,6 @@ static void take_turns(turn *t, VkQueue queue)
     free(t->uses);
 }
 
-static bool shares(const layer_device *device)
-{
-    return __builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) != 0, 0);
-}
-
 VKAPI_ATTR VkResult VKAPI_CALL layer_QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *submits, VkFence fence)
 {
     layer_device *device = layer_device_of(queue);
@@ -157,7 +152,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_QueueSubmit(VkQueue queue, uint32_t n, cons
     VkSubmitInfo *changed = NULL;
     VkCommandBuffer *kept = NULL;
     size_t buffers = 0, n_kept = 0;
-    for (uint32_t i = 0; shares(device) && i < n; buffers += submits[i++].commandBufferCount)
+    for (uint32_t i = 0; layer_shares(device) && i < n; buffers += submits[i++].commandBufferCount)
         for (uint32_t k = 0; k < submits[i].commandBufferCount; k++)
             add_commands(&t, submits[i].pCommandBuffers[k]);
     take_turns(&t, queue);
@@ -189,7 +184,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_QueueSubmit2(VkQueue queue, uint32_t n, con
     VkSubmitInfo2 *changed = NULL;
     VkCommandBufferSubmitInfo *kept = NULL;
     size_t buffers = 0, n_kept = 0;
-    for (uint32_t i = 0; shares(device) && i < n; buffers += submits[i++].commandBufferInfoCount)
+    for (uint32_t i = 0; layer_shares(device) && i < n; buffers += submits[i++].commandBufferInfoCount)
         for (uint32_t k = 0; k < submits[i].commandBufferInfoCount; k++)
             add_commands(&t, submits[i].pCommandBufferInfos[k].commandBuffer);
     take_turns(&t, queue);

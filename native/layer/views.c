@@ -3,11 +3,6 @@
 
 #include "layer/layer.h"
 
-static bool shares(const layer_device *device)
-{
-    return __builtin_expect(atomic_load_explicit(&device->n_images, memory_order_acquire) != 0, 0);
-}
-
 /* ---- views and framebuffers ---- */
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateImageView(VkDevice handle, const VkImageViewCreateInfo *info,
@@ -15,7 +10,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateImageView(VkDevice handle, const VkIm
 {
     layer_device *device = layer_device_of(handle);
     VkResult result = device->CreateImageView(handle, info, allocator, out);
-    if (result != VK_SUCCESS || !shares(device))
+    if (result != VK_SUCCESS || !layer_shares(device))
         return result;
     pthread_mutex_lock(&device->lock);
     layer_image *shared = layer_image_of(device, info->image);
@@ -31,7 +26,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyImageView(VkDevice handle, VkImageView v
                                                   const VkAllocationCallbacks *allocator)
 {
     layer_device *device = layer_device_of(handle);
-    if (shares(device)) {
+    if (layer_shares(device)) {
         pthread_mutex_lock(&device->lock);
         layer_forget(device, LAYER_VIEW, LAYER_KEY(view));
         pthread_mutex_unlock(&device->lock);
@@ -45,7 +40,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateFramebuffer(VkDevice handle, const Vk
     layer_device *device = layer_device_of(handle);
     VkResult result = device->CreateFramebuffer(handle, info, allocator, out);
     bool is_known = true;
-    if (result != VK_SUCCESS || !shares(device) || info->flags & VK_FRAMEBUFFER_CREATE_IMAGELESS_BIT)
+    if (result != VK_SUCCESS || !layer_shares(device) || info->flags & VK_FRAMEBUFFER_CREATE_IMAGELESS_BIT)
         return result;
     pthread_mutex_lock(&device->lock);
     layer_forget(device, LAYER_FRAMEBUFFER, LAYER_KEY(*out));
@@ -64,7 +59,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyFramebuffer(VkDevice handle, VkFramebuff
                                                     const VkAllocationCallbacks *allocator)
 {
     layer_device *device = layer_device_of(handle);
-    if (shares(device)) {
+    if (layer_shares(device)) {
         pthread_mutex_lock(&device->lock);
         layer_forget(device, LAYER_FRAMEBUFFER, LAYER_KEY(framebuffer));
         pthread_mutex_unlock(&device->lock);

@@ -52,7 +52,6 @@ WAYS: dict[str, tuple[list[str], str, list[str]]] = {
 _READ = VK.IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL
 _COMPUTE = VK.PIPELINE_BIND_POINT_COMPUTE
 _IMAGE, _BUFFER = VK.DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK.DESCRIPTOR_TYPE_STORAGE_BUFFER
-_SIZE = 64
 
 
 class SamplingEngine:
@@ -76,7 +75,7 @@ class SamplingEngine:
         found = layer.device_of(lambda: self.vk.vkDestroyImage(self.handle, self._image(1, 1), None))
         assert found is not None
         self.device = layer.adopt(found, "sampling", lambda: None)
-        self._made_pool()
+        self._make_pool()
         self._result, self._pixel = self._host_buffer(4, VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
         self._layouts()
 
@@ -166,7 +165,7 @@ class SamplingEngine:
         data = self.vk.make("vkMapMemory", self.handle, memory, 0, VK.WHOLE_SIZE, 0)
         return buffer, ffi.buffer(data, size)
 
-    def _made_pool(self) -> None:
+    def _make_pool(self) -> None:
         pool_info = new("VkCommandPoolCreateInfo", flags=VK.COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT)
         pool = self.vk.make("vkCreateCommandPool", self.handle, pool_info, None)
         info = new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
@@ -216,7 +215,7 @@ class SamplingEngine:
     # ---- descriptors ----------------------------------------------------------------------------------------------
 
     def prepare(self, view: Any) -> None:
-        """Writes the descriptors of the way; a push writes them in record()."""
+        """Writes the descriptors of the way; a push writes them in sample()."""
         self._info = new("VkDescriptorImageInfo", sampler=self.sampler, imageView=view, imageLayout=_READ)
         self._result_info = new("VkDescriptorBufferInfo", buffer=self._result, range=VK.WHOLE_SIZE)
         if self.way == "descriptor buffer":
@@ -228,6 +227,7 @@ class SamplingEngine:
             flags = VK.DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT if self.way == "late" else 0
             info = new("VkDescriptorPoolCreateInfo", flags=flags, maxSets=2, pPoolSizes=sizes)
             pool = self.vk.make("vkCreateDescriptorPool", self.handle, info, None)
+            self.vk.vkDestroyDescriptorPool(self.handle, None, None)  # which is no pool, and has no effect
             first, second = (self._new_set(pool) for _ in range(2))
             self.set = second if self.way == "copy" else first
             if self.way == "template":
@@ -347,7 +347,7 @@ class SamplingEngine:
 
     # ---- submissions ----------------------------------------------------------------------------------------------
 
-    def record(self) -> None:
+    def _record(self, names_image: bool) -> None:
         """The engine takes the image for a new one, so that it gives up its contents."""
         vk, commands = self.vk, self.commands
         vk.vkBeginCommandBuffer(commands, new("VkCommandBufferBeginInfo"))
@@ -361,7 +361,7 @@ class SamplingEngine:
             image=self.image,
             subresourceRange={"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT, "levelCount": 1, "layerCount": 1},
         )
-        if self._names_image:
+        if names_image:
             all_commands = VK.PIPELINE_STAGE_ALL_COMMANDS_BIT
             vk.vkCmdPipelineBarrier(commands, all_commands, all_commands, 0, 0, None, 0, None, 1, barrier)
         vk.vkCmdBindPipeline(commands, _COMPUTE, self.pipeline)
@@ -388,8 +388,7 @@ class SamplingEngine:
 
     def sample(self, *, names_image: bool, queue: int = 0) -> tuple[int, ...]:
         """Submits, and returns the first pixel. `names_image`: after a barrier, as engines do it at first use."""
-        self._names_image = names_image
-        self.record()
+        self._record(names_image)
         self._pixel[:] = bytes(4)
         submit = new("VkSubmitInfo", pCommandBuffers=[self.commands])
         self.vk.vkQueueSubmit(self.queues[queue], 1, submit, None)
