@@ -1,8 +1,6 @@
 /* queue.c: queues and pipes of other parties: their surfaces are opened and joined together. */
 #include "queue/queue.h"
 
-#include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -20,7 +18,7 @@ vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, v
         status = vks_duplicate_fd(page_fds[i], "the queue's page", &out->page_fds[i]);
     for (uint32_t i = 0; i < count && !status; i++)
         if (!(status = vks_surface_export_descriptor(surfaces[i], &out->surfaces[i])) &&
-            memcmp(&out->surfaces[i].body, &out->surfaces[0].body, offsetof(vks_surface_body, memory_kind)) != 0)
+            !vks_surface_is_alike(&out->surfaces[i].body, &out->surfaces[0].body))
             status =
                 vks_fail(VKS_BAD_VALUE, i, "surface %u has another size, format, tiling or usage than surface 0", i);
     if (status) {

@@ -1,5 +1,4 @@
 /* descriptor.c: a descriptor of queues over one network: the pages, and all surfaces. */
-#include <stddef.h>
 #include <string.h>
 
 #include "queue/queue.h"
@@ -72,7 +71,7 @@ static vks_status check_queue(const void *parts, size_t size, const int *fds, si
     fds += body.n_queues;
     for (uint32_t i = 0; !status && i < body.n_surfaces; i++) {
         status = form_of(item)->check(item, sizeof(vks_surface_body), fds, body.fds_per_surface);
-        if (!status && memcmp(item, first, offsetof(vks_surface_body, memory_kind)) != 0)
+        if (!status && !vks_surface_is_alike(item, first))
             status = vks_fail(VKS_BAD_PAGE, 0,
                               "the surfaces of a queue have one size, format, tiling and usage; these differ");
         item += sizeof(vks_surface_body);

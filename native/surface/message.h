@@ -4,6 +4,9 @@
 #ifndef VKS_MESSAGE_H
 #define VKS_MESSAGE_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include "os/platform.h"
 
 #define VKS_LARGEST_MESSAGE 8192
@@ -49,6 +52,12 @@ vks_status vks_surface_check_memfd(const vks_surface_body *body);
 static inline uint64_t vks_buffer_size(const vks_surface_body *body)
 {
     return body->width | (uint64_t)body->height << 32;
+}
+/* Whether two surfaces can be of one network: they have one size, format, tiling and usage, the fields before
+ * those of the memory. The bodies may be unaligned. */
+static inline bool vks_surface_is_alike(const void *body, const void *other)
+{
+    return !memcmp(body, other, offsetof(vks_surface_body, memory_kind));
 }
 /* Begins a message with a body; then items and fds are added, of which negative ones are left out.
  * The fds stay the caller's. */

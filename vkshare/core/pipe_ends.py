@@ -166,7 +166,7 @@ class Sender(_PipeEnd[HandleOf]):
             turn.release()
 
     def _late(self, timeout: float | None) -> AcquireTimeout:
-        why = "" if self.statistics().consumer_pid else ": no receiver has the pipe open"
+        why = "" if self._out.statistics().consumer_pid else ": no receiver has the pipe open"
         return AcquireTimeout(f"Sender.frame: no surface came back within {timeout} s{why}")
 
     @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from vkshare.backends.base import Spec
+from vkshare.backends.base import BufferSpec, Spec
 from vkshare.ipc.descriptors import (
     HEADER_SIZE,
     BufferDescriptor,
@@ -70,8 +70,11 @@ class QueueDescriptor(Descriptor):
         count = self._body.fds_per_surface
         start = self.queue_count + number * count
         fds = fd_ops.duplicate_all(self._unused_fds()[start : start + count])
-        body = self._surface(number)
-        return (BufferDescriptor if body.tiling == lib.VKS_BUFFER else SurfaceDescriptor)._packed(body, fds)
+        return (BufferDescriptor if self._has_buffers else SurfaceDescriptor)._packed(self._surface(number), fds)
+
+    @property
+    def _has_buffers(self) -> bool:
+        return isinstance(self.spec, BufferSpec)
 
     @property
     def _body(self) -> Any:
@@ -83,5 +86,5 @@ class QueueDescriptor(Descriptor):
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""
-        what = "buffers" if self._surface(0).tiling == lib.VKS_BUFFER else "surfaces"
+        what = "buffers" if self._has_buffers else "surfaces"
         return f"<vkshare.QueueDescriptor {self.surface_count} {what}{state}>"
