@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self, cast
 
 import vkshare as vks
 from support import access_patterns
 from support.peer_processes import Remote
+from vkshare.errors import AbandonedError, ClosedError
 
 
 def open_queue(device: Any, descriptor: Any) -> Any:
@@ -39,8 +41,11 @@ class Loop:
     """Two devices and two queues: `maker` draws what it takes from the root, `viewer` looks and gives it back."""
 
     def __init__(self, maker: Any, viewer: Any, *, clone_metadata: int = 64, **options: Any) -> None:
-        arguments = {"width": 16, "height": 12, "count": 3, **options}
-        self.root = vks.SurfaceQueue(maker, **arguments)
+        """`options`: those of SurfaceQueue; with `nbytes` those of SurfaceQueue.of_buffers()."""
+        if "nbytes" in options:
+            self.root = cast("vks.SurfaceQueue", vks.SurfaceQueue.of_buffers(maker, **options))
+        else:
+            self.root = vks.SurfaceQueue(maker, **{"width": 16, "height": 12, "count": 3, **options})
         self.clone = self.root.clone(clone_metadata, options.get("single_threaded", False))
         self.free = self.root.open_consumer(maker)
         self.out = self.clone.open_producer(maker)
@@ -51,7 +56,7 @@ class Loop:
         self.clone.close()
         self.root.close()
 
-    def __enter__(self) -> Loop:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -68,3 +73,15 @@ def send(loop: Loop, number: int, metadata: bytes = b"", wait: Any = True) -> bo
 def look(surface: Any, number: int) -> bool:
     """Where the surface lives."""
     return access_patterns.is_clear(surface.read(), number)
+
+
+def send_at_last(sender: Any, number: int, draw: Callable[[Any, int], object] = access_patterns.clear) -> None:
+    """One frame of a pipe. The receiver before may be gone since, which is reported once."""
+    for _ in range(8):
+        try:
+            with sender.frame(b"%d" % number, 10) as frame:
+                draw(frame.surface, number)
+            return
+        except (ClosedError, AbandonedError):
+            pass
+    raise AssertionError("the end of a receiver is reported to the sender again and again")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from support import access_patterns, queue_ends
 from support.peer_processes import Peer, later
-from support.queue_ends import consumer_of, producer_of
+from support.queue_ends import Loop, send_at_last
 from support.run_volumes import rounds
 from support.shared_handles import wait_until
 
@@ -19,7 +18,6 @@ from vkshare.backends.base import BufferSpec
 from vkshare.cli import ps
 from vkshare.compositor.frame_sources import Keys, open_source
 from vkshare.errors import (
-    AbandonedError,
     AcquireTimeout,
     ClosedError,
     DescriptorError,
@@ -42,16 +40,11 @@ Peers = Callable[..., Peer]
 NBYTES = 5000
 
 
-class Loop:
-    """A root queue of buffers that the maker fills, and a clone in which the viewer finds them."""
+class BufferLoop(Loop):
+    """Its maker fills buffers, and its viewer finds them with their numbers."""
 
     def __init__(self, maker: Any, viewer: Any, count: int = 3) -> None:
-        self.root = vks.SurfaceQueue.of_buffers(maker, NBYTES, count, usage=("copy", "storage", "vertex"))
-        self.clone = self.root.clone(64)
-        self.free = self.root.open_consumer(maker)
-        self.out = self.clone.open_producer(maker)
-        self.back = producer_of(self.root, viewer)
-        self.seen = consumer_of(self.clone, viewer)
+        super().__init__(maker, viewer, nbytes=NBYTES, count=count, usage=("copy", "storage", "vertex"))
 
     def send(self, number: int, wait: bool | str = True) -> None:
         buffer, _ = self.free.dequeue(30)
@@ -68,9 +61,8 @@ class Loop:
 
 
 @pytest.fixture
-def loop(vks_open: Open) -> Iterator[Loop]:
-    loop = Loop(vks_open(name="maker"), vks_open(name="viewer"))
-    with loop.root, loop.clone:
+def loop(vks_open: Open) -> Iterator[BufferLoop]:
+    with BufferLoop(vks_open(name="maker"), vks_open(name="viewer")) as loop:
         yield loop
 
 
@@ -94,7 +86,7 @@ def test_a_new_queue_of_buffers_is_full_of_them(device: vks.Device) -> None:
 @pytest.mark.rule("Q9")
 @pytest.mark.rule("Q21")
 @pytest.mark.parametrize("wait", [True, "gpu"])
-def test_bytes_and_metadata_travel_together_and_in_order(loop: Loop, wait: bool | str) -> None:
+def test_bytes_and_metadata_travel_together_and_in_order(loop: BufferLoop, wait: bool | str) -> None:
     frames = rounds(5_000, 60)
     works = later(lambda: [loop.send(number, wait) for number in range(frames)])
     assert [loop.look() for _ in range(frames)] == list(range(frames))
@@ -104,7 +96,7 @@ def test_bytes_and_metadata_travel_together_and_in_order(loop: Loop, wait: bool 
 @pytest.mark.rule("Q21")
 def test_another_process_looks_at_the_bytes(vks_open: Open, peers: Peers) -> None:
     peer = peers()
-    loop = Loop(vks_open(), peer.device)
+    loop = BufferLoop(vks_open(), peer.device)
     frames = rounds(2_000, 40)
     looks = peer.later(look_at_all, loop.seen, loop.back, frames)
     for number in range(frames):
@@ -124,8 +116,8 @@ def look_at_all(seen: Any, back: Any, frames: int) -> int:
 
 @pytest.mark.rule("Q22")
 @pytest.mark.rule("Q25")
-def test_only_the_queue_passes_a_buffer_on(loop: Loop, device: vks.Device) -> None:
-    buffer, _ = loop.free.dequeue(0)
+def test_only_the_queue_passes_a_buffer_on(loop: BufferLoop, device: vks.Device) -> None:
+    buffer: Any = loop.free.dequeue(0)[0]
     for refused in (buffer.acquire, buffer.release, buffer.close, buffer.export):
         with pytest.raises(InvalidCallError):
             refused()
@@ -138,7 +130,7 @@ def test_only_the_queue_passes_a_buffer_on(loop: Loop, device: vks.Device) -> No
 
 
 @pytest.mark.rule("Q6")
-def test_a_queue_refuses_what_is_not_of_its_network(loop: Loop) -> None:
+def test_a_queue_refuses_what_is_not_of_its_network(loop: BufferLoop) -> None:
     stranger = loop.free.device.create_buffer(NBYTES)
     stranger.acquire()
     surface = loop.free.device.create_surface(8, 8)
@@ -166,7 +158,7 @@ def test_a_wrong_argument_is_named_and_leaves_nothing(device: vks.Device, argume
 
 
 @pytest.mark.rule("Q16")
-def test_the_gpu_copies_out_of_a_buffer_that_came_through_a_queue(loop: Loop) -> None:
+def test_the_gpu_copies_out_of_a_buffer_that_came_through_a_queue(loop: BufferLoop) -> None:
     """wait="gpu": the order is the GPU's, and the maker's copy may still run when the viewer dequeues."""
     maker, viewer = loop.free.device, loop.seen.device
     source, target = maker.create_buffer(NBYTES), viewer.create_buffer(NBYTES)
@@ -185,7 +177,7 @@ def test_the_gpu_copies_out_of_a_buffer_that_came_through_a_queue(loop: Loop) ->
 @pytest.mark.rule("Q18")
 def test_the_bytes_of_a_killed_owner_are_recovered(vks_open: Open, peers: Peers) -> None:
     peer = peers(validation=False)
-    loop = Loop(vks_open(), peer.device, count=2)
+    loop = BufferLoop(vks_open(), peer.device, count=2)
     loop.send(1)
     assert peer.run(take, loop.seen) == b"1"
     peer.kill()
@@ -204,7 +196,7 @@ def take(seen: Any) -> bytes:
 
 
 @pytest.mark.rule("K33")
-def test_ps_shows_a_queue_of_buffers(loop: Loop) -> None:
+def test_ps_shows_a_queue_of_buffers(loop: BufferLoop) -> None:
     found = [each for each in ps.collect()["queues"] if each["format"] == "buffer"]
     assert NBYTES in [each["nbytes"] for each in found]
     assert f"3 of {NBYTES} bytes" in ps._text(ps.collect())
@@ -282,25 +274,15 @@ def test_a_killed_receiver_takes_no_buffer_with_it(vks_open: Open, peers: Peers)
         for turn in range(4):
             peer = peers(validation=False)
             receiver = peer.run(queue_ends.open_receiver, peer.device, descriptor)
-            send_at_last(sender, turn)
+            send_at_last(sender, turn, access_patterns.fill)
             assert peer.run(take_frame, receiver) == b"%d" % turn
             peer.kill()
             peer.end()
         last = vks.open_receiver(vks_open(), descriptor)
-        send_at_last(sender, 99)
+        send_at_last(sender, 99, access_patterns.fill)
         with last.frame(10) as (buffer, metadata):
             assert metadata == b"99"
             assert access_patterns.is_filling(buffer, 99)
-
-
-def send_at_last(sender: Any, number: int) -> None:
-    """The end of the receiver before is reported once."""
-    for _ in range(8):
-        with contextlib.suppress(ClosedError, AbandonedError), sender.frame(b"%d" % number, 10) as frame:
-            access_patterns.fill(frame.surface, number)
-            break
-    else:
-        raise AssertionError("the sender's error comes again and again")
 
 
 _frames: list[Any] = []

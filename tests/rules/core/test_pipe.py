@@ -13,7 +13,7 @@ import pytest
 from support import access_patterns, queue_ends
 from support.ctrl_c import CtrlC, at_any_place
 from support.peer_processes import Peer, later
-from support.queue_ends import look
+from support.queue_ends import look, send_at_last
 from support.run_volumes import rounds, unhurried
 from support.shared_handles import wait_until
 
@@ -232,18 +232,6 @@ def test_receivers_that_end_with_a_frame_in_hand_starve_no_sender(vks_open: Open
         with last.frame(10) as (surface, metadata):
             assert metadata == b"99"
             assert look(surface, 99)
-
-
-def send_at_last(sender: Any, number: int) -> None:
-    """The receiver before may be gone since, which is told once."""
-    for _ in range(8):
-        try:
-            with sender.frame(b"%d" % number, 10) as frame:
-                access_patterns.clear(frame.surface, number)
-            return
-        except (ClosedError, AbandonedError):
-            pass
-    raise AssertionError("the sender is told of a receiver's end again and again")
 
 
 def take_and_end(receiver: Any, way: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -102,36 +102,50 @@ def test_c_is_the_receiver_of_a_pipe_of_python(
             ends.enqueue(back, surface)
 
 
+class PipeOfC:
+    """A pipe that C makes, of surfaces or buffers, and what Python receives of it."""
+
+    def __init__(
+        self,
+        ends: Ends,
+        pair: tuple[socket.socket, socket.socket],
+        size: dict[str, int],
+        make: Callable[[], Any],
+    ) -> None:
+        library, ffi = ends.library, ends.library.ffi
+        pages = ffi.new("int[2]")  # the way there, and back
+        shared = {**size, "count": COUNT, "early": True}
+        assert library.queue_page_make(ffi.new("vks_queue_info *", shared | {"full": True}), pages + 1) == "OK"
+        network = library.make("queue_page_read", "vks_queue_info", pages[1]).network
+        clone = ffi.new("vks_queue_info *", shared | {"metadata_size": METADATA, "network": network})
+        assert library.queue_page_make(clone, pages) == "OK"
+        for number in range(COUNT):
+            ends.surfaces.append(make())
+            assert library.surface_join(ends.surfaces[-1], network, number) == "OK"
+        handles = ffi.new("vks_surface *[]", ends.surfaces)
+        sent = library.make("queue_export_descriptor", "vks_queue_descriptor", pages, 2, handles, COUNT)
+        self.there, self.back = ends.open(pages[0], PRODUCER), ends.open(pages[1], CONSUMER)
+        for page in pages:
+            os.close(page)
+        assert library.queue_descriptor_send(pair[0].fileno(), library.deadline(), sent) == "OK", library.error
+        library.queue_descriptor_close(sent)
+
+
 @pytest.mark.rule("C4", "Q2")
 def test_python_is_the_receiver_of_a_pipe_of_c(
     device: vks.Device, library: Library, here: Any, ends: Ends, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    ffi, pages = library.ffi, library.ffi.new("int[2]")  # the way there, and back
-    size = {"width": WIDTH, "height": HEIGHT, "format": 3, "count": COUNT, "early": True}
-    root = ffi.new("vks_queue_info *", size | {"full": True})
-    assert library.queue_page_make(root, pages + 1) == "OK"
-    network = library.make("queue_page_read", "vks_queue_info", pages[1]).network
-    clone = ffi.new("vks_queue_info *", size | {"metadata_size": METADATA, "network": network})
-    assert library.queue_page_make(clone, pages) == "OK"
-    for number in range(COUNT):
-        info = image_info(library, width=WIDTH, height=HEIGHT, tiling=LINEAR)
-        ends.surfaces.append(library.make("surface_create_image", "vks_surface *", here, info))
-        assert library.surface_join(ends.surfaces[-1], network, number) == "OK"
-    handles = ffi.new("vks_surface *[]", ends.surfaces)
-    sent = library.make("queue_export_descriptor", "vks_queue_descriptor", pages, 2, handles, COUNT)
-    there, back = ends.open(pages[0], PRODUCER), ends.open(pages[1], CONSUMER)
-    for page in pages:
-        os.close(page)
-    assert library.queue_descriptor_send(pair[0].fileno(), library.deadline(), sent) == "OK", library.error
-    library.queue_descriptor_close(sent)
+    info = image_info(library, width=WIDTH, height=HEIGHT, tiling=LINEAR)
+    size = {"width": WIDTH, "height": HEIGHT, "format": 3}
+    pipe = PipeOfC(ends, pair, size, lambda: library.make("surface_create_image", "vks_surface *", here, info))
     with QueueDescriptor.recv(pair[1], 10) as descriptor, vks.open_receiver(device, descriptor) as receiver:
         assert (descriptor.queue_count, descriptor.surface_count) == (2, COUNT)
         assert isinstance(descriptor.spec, ImageSpec)
         assert descriptor.spec.width == WIDTH
         for number in range(2 * COUNT):
-            surface, _ = ends.dequeue(back)
+            surface, _ = ends.dequeue(pipe.back)
             view(library, surface, HEIGHT, WIDTH)[:] = number
-            ends.enqueue(there, surface, bytes([number]))
+            ends.enqueue(pipe.there, surface, bytes([number]))
             with receiver.frame(timeout=10) as frame:
                 assert frame.metadata == bytes([number])
                 assert (frame.surface.read() == number).all()
@@ -162,29 +176,14 @@ def test_c_is_the_receiver_of_a_pipe_of_buffers(
 def test_python_is_the_receiver_of_a_pipe_of_buffers(
     device: vks.Device, library: Library, here: Any, ends: Ends, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    ffi, pages = library.ffi, library.ffi.new("int[2]")  # the way there, and back
-    size = {"width": NBYTES, "count": COUNT, "early": True}
-    assert library.queue_page_make(ffi.new("vks_queue_info *", size | {"full": True}), pages + 1) == "OK"
-    network = library.make("queue_page_read", "vks_queue_info", pages[1]).network
-    clone = ffi.new("vks_queue_info *", size | {"metadata_size": METADATA, "network": network})
-    assert library.queue_page_make(clone, pages) == "OK"
-    for number in range(COUNT):
-        info = ffi.new("vks_buffer_info *", {"nbytes": NBYTES})
-        ends.surfaces.append(library.make("buffer_create", "vks_surface *", here, info))
-        assert library.surface_join(ends.surfaces[-1], network, number) == "OK"
-    handles = ffi.new("vks_surface *[]", ends.surfaces)
-    sent = library.make("queue_export_descriptor", "vks_queue_descriptor", pages, 2, handles, COUNT)
-    there, back = ends.open(pages[0], PRODUCER), ends.open(pages[1], CONSUMER)
-    for page in pages:
-        os.close(page)
-    assert library.queue_descriptor_send(pair[0].fileno(), library.deadline(), sent) == "OK", library.error
-    library.queue_descriptor_close(sent)
+    info = library.ffi.new("vks_buffer_info *", {"nbytes": NBYTES})
+    pipe = PipeOfC(ends, pair, {"width": NBYTES}, lambda: library.make("buffer_create", "vks_surface *", here, info))
     with QueueDescriptor.recv(pair[1], 10) as descriptor, vks.open_receiver(device, descriptor) as receiver:
         assert descriptor.spec == BufferSpec(NBYTES, frozenset({"copy", "storage"}))
         for number in range(2 * COUNT):
-            buffer, _ = ends.dequeue(back)
+            buffer, _ = ends.dequeue(pipe.back)
             contents(library, buffer)[:] = bytes([number] * NBYTES)
-            ends.enqueue(there, buffer, bytes([number]))
+            ends.enqueue(pipe.there, buffer, bytes([number]))
             with receiver.frame(timeout=10) as (mine, metadata):
                 assert metadata == bytes([number])
                 assert bytes(mine.read()) == bytes([number] * NBYTES)
