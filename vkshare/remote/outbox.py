@@ -230,14 +230,13 @@ class Outbox:
         """Return the packet to be sent now, at most `most` bytes long; None: none may be sent."""
         if self._again:
             return self._next_again(now, most)
-        most = min(most, CHUNK)
+        most = min(most, self._pacing.chunk)
         control = self._lanes.get(CONTROL)
         if control is not None and control.queue and (cut := self._cut(control, now, most, self._most_bytes)):
             return cut
         if not self._ready:
             return None
-        window = self._pacing.window
-        if self._on_way and self._on_way + CHUNK // 2 > window:
+        if self._on_way and self._on_way + most > self._pacing.window:
             return None
         for _ in range(len(self._ready)):
             lane = self._ready[0]
@@ -251,8 +250,7 @@ class Outbox:
     def _next_again(self, now: float, most: int) -> Packet | None:
         kept = self._kept[self._resend]
         size = len(kept.packet.payload)
-        window = self._pacing.window
-        if size > most or (self._on_way and self._on_way + size > max(window, size)):
+        if size > most or (self._on_way and self._on_way + size > self._pacing.window):
             return None
         self._resend += 1
         self._again -= 1
@@ -294,7 +292,7 @@ class Outbox:
     def _sent(self, kept: _Kept, now: float) -> None:
         self._on_way += len(kept.packet.payload)
         kept.sent_at, kept.delivered = now, self._delivered
-        kept.is_limited = self._on_way >= self._pacing.window * 3 // 4
+        kept.is_limited = not self._pacing.is_probing and self._on_way >= self._pacing.window * 3 // 4
 
     # ---- what the peer has ---------------------------------------------------------------------------------------
 

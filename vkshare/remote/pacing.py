@@ -2,7 +2,7 @@
 
 A queue in front of a slow link would delay every control message behind it. The estimate follows
 BBR (Cardwell et al., 2016): the window is the highest rate of delivery times the shortest round
-trip, and one chunk. Pure: time is passed in.
+trip, and a little more, by which it finds a higher rate. Pure: time is passed in.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import math
 
 from vkshare.remote.link_messages import CHUNK
 
+_LEAST_CHUNK = 1 << 12  # bytes
+_CHUNK_TIME = 0.012  # seconds that a chunk takes, about, where the link is slower than CHUNK allows
 _SLACK = 0.010  # seconds; threads of a loaded machine are that late, and a fast link must not idle for it
-_QUEUE = 0.030  # seconds of queueing below which the window doubles, to find a higher rate
+_QUEUE = 0.030  # seconds of queueing that end the start, in which the window doubles each round trip
 _BASE_AGE = 10.0  # seconds after which the shortest round trip is measured again, with the queue drained
-_PROBE = CHUNK // 2  # bytes on their way meanwhile
 
 
 class Pacing:
@@ -28,20 +29,31 @@ class Pacing:
         """Forgets the path, because a new connection may have another one."""
         self.round_trip = math.inf  # the shortest one, in seconds
         self.rate = 0.0  # bytes a second
+        self._is_starting = True
         self._base_at = 0.0
-        self._has_queue = False
         self._probe_end: float | None = None
         self._probe_best = math.inf
 
     @property
+    def chunk(self) -> int:
+        """Bytes of a message that one packet should carry: fewer on a slow link, which a control message waits for."""
+        return max(_LEAST_CHUNK, min(CHUNK, int(self.rate * _CHUNK_TIME)))
+
+    @property
     def window(self) -> int:
         """Bytes that may be on their way now."""
-        if self._probe_end is not None:
-            return _PROBE
         if not self.rate:
             return CHUNK
-        gain = 1 if self._has_queue else 2
-        return min(self._most, int(gain * self.rate * (self.round_trip + _SLACK)) + CHUNK)
+        chunk = self.chunk
+        if self.is_probing:  # half of the path, so that what follows is no long burst
+            return max(chunk, int(self.rate * self.round_trip / 2))
+        gain = 2 if self._is_starting else 1
+        return min(self._most, int(gain * self.rate * (self.round_trip + _SLACK)) + 2 * chunk)
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether the queue is being drained, to measure the shortest round trip."""
+        return self._probe_end is not None
 
     def measured(self, round_trip: float, rate: float, is_limited: bool, now: float) -> None:
         """Adds one measurement.
@@ -60,11 +72,12 @@ class Pacing:
         round_trip = max(round_trip, 1e-6)
         if rate >= self.rate:
             self.rate = rate
-        elif is_limited and self._probe_end is None:
+        elif is_limited:
             self.rate += (rate - self.rate) / 8
         if round_trip <= self.round_trip:
             self.round_trip, self._base_at = round_trip, now
-        self._has_queue = round_trip - self.round_trip > _QUEUE
+        if round_trip - self.round_trip > _QUEUE:
+            self._is_starting = False
         self._probe(round_trip, now)
 
     def _probe(self, round_trip: float, now: float) -> None:
