@@ -289,7 +289,10 @@ class Link(FlagClosing):
                 self._drop_stream()
             self._changed.notify_all()
         _log.info("link %s: %s", state, why or "-")
-        self._events.on_state(state, why)
+        try:
+            self._events.on_state(state, why)
+        except Exception:
+            _log.exception("on_state() of a link has failed")
 
     def _drop_stream(self) -> None:
         if self._stream is not None:

@@ -166,7 +166,7 @@ class _ViewerThread(LinkThread):
         except ssl.SSLCertVerificationError as error:
             return self._failed(f"the host's certificate is not the expected one: {error.verify_message}")
         except (LinkError, OSError) as error:
-            return self._failed(str(error) or type(error).__name__)
+            return self._failed(getattr(error, "strerror", None) or str(error) or type(error).__name__)
         if isinstance(attempt.handshake, ViewerHandshake) and attempt.handshake.verdict:
             return self._judge(attempt, attempt.handshake.verdict, attempt.handshake.rest)
         self.loop.watch(attempt.wire.fileno(), READ | (WRITE if attempt.wire.wants_write else 0))

@@ -36,6 +36,7 @@ from vkshare.util.closing import FlagClosing, on_error
 _log = logging.getLogger("vkshare.remote")
 
 MAX_ATTEMPTS = 16  # connections without authentication at a time
+_BACKLOG = 128  # connections that the kernel keeps until the thread accepts them
 _PAUSE = 0.1  # seconds without accepting, after the process has run out of file descriptors
 
 
@@ -140,7 +141,7 @@ def _listen(address: addresses.Address, resolved: addresses.Resolved) -> socket.
             sock.bind(resolved.sockaddr)
         except OSError as error:
             raise OSError(error.errno, f"cannot listen at {address}: {os.strerror(error.errno or 0)}") from None
-        sock.listen(MAX_ATTEMPTS)
+        sock.listen(_BACKLOG)
         sock.setblocking(False)
     return sock
 
@@ -199,10 +200,10 @@ class _HostThread(LinkThread):
     def _refuse(self, fd: int, why: str) -> None:
         _log.info("a connection was refused: %s", why)
         attempt = self._attempts.pop(fd)
-        self.loop.remove(fd)
-        attempt.wire.close()
         with self.link._changed:
             self.link._refused += 1
+        self.loop.remove(fd)
+        attempt.wire.close()
 
     def _admit(self, fd: int, attempt: Attempt, verdict: Verdict) -> None:
         del self._attempts[fd]

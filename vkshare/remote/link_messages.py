@@ -34,7 +34,7 @@ MAX_ENCODED = MAX_DECODED + 512  # zstd adds a few bytes to what it cannot compr
 CLOSED_BY_PROGRAM, CLOSED_BY_ERROR = range(2)
 REASONS = {
     CLOSED_BY_PROGRAM: "the other side closed the link",
-    CLOSED_BY_ERROR: "the other side found a malformed packet and closed the link: run the same vkshare on both sides",
+    CLOSED_BY_ERROR: "the other side closed the link because of an error, which its log has",
 }
 
 

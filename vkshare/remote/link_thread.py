@@ -78,7 +78,7 @@ class LinkThread:
                 self.loop.turn(None if wait == math.inf else max(0.0, wait))
                 self._on_time(time.monotonic())
                 self._pump()
-        except Exception as error:  # of a callback, too
+        except Exception as error:
             _log.exception("a link has failed")
             with contextlib.suppress(Exception):
                 self._fail(f"{type(error).__name__} on the link's thread: {error}")
@@ -120,7 +120,15 @@ class LinkThread:
         if data is None or stream is None:
             return self._break("the other side ended the connection")
         stream.heard(now)
-        if last := self.link._deliver(stream.read(data), now):
+        items = stream.read(data)
+        try:
+            last = self.link._deliver(items, now)
+        except LinkError:
+            raise
+        except Exception as error:  # of the program's function; the message would be lost
+            _log.exception("a function of a link's events has failed")
+            return self._fail(f"a function of its events raised {type(error).__name__}: {error}")
+        if last is not None:
             self._lose(REASONS[last.reason])
 
     def _pump(self) -> None:

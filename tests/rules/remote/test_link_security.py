@@ -1,0 +1,213 @@
+"""Authentication, TLS and hostile connections of a link. Rule M11."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.link_ends import TOKEN, WAIT, End, answer_to, join, listen, make_certificate
+from support.required_parts import need
+
+from vkshare.errors import RemoteLostError
+from vkshare.remote import LinkState, link_listener
+from vkshare.remote.handshake import NO_BINDING, NO_SESSION, Terms, Token, ViewerHandshake
+from vkshare.remote.link_listener import MAX_ATTEMPTS
+
+pytestmark = pytest.mark.no_driver
+
+OTHER = "another token of the tests"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need("openssl", shutil.which("openssl") is not None, "openssl is not installed")
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """The host's certificate and its key."""
+    return make_certificate(folder, "host")
+
+
+@pytest.fixture(scope="module")
+def other(folder: Path) -> tuple[Path, Path]:
+    return make_certificate(folder, "other")
+
+
+# ---- without a session -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("M11")
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1\r\n\r\n", bytes(74), b"vkslink\0" + bytes(66), b"\x16\x03\x01\x00\x05hello"],
+    ids=["http", "zeros", "proof", "hello of tls"],
+)
+@pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
+def test_a_wrong_beginning_is_answered_with_nothing(
+    stack: ExitStack, request: pytest.FixtureRequest, data: bytes, has_tls: bool
+) -> None:
+    files = request.getfixturevalue("certificate") if has_tls else None
+    listener = stack.enter_context(listen(End(), certificate=files))
+    assert answer_to(listener.address, data) == b""
+    assert listener.statistics().refused == 1
+
+
+@pytest.mark.rule("M11")
+def test_a_wrong_token_is_answered_with_nothing_and_said_by_the_viewer(stack: ExitStack) -> None:
+    end = End()
+    listener = stack.enter_context(listen(end))
+    hello = ViewerHandshake(Token(OTHER), NO_BINDING, Terms(NO_SESSION, 0, 0, 1000, 0)).begin()
+    assert answer_to(listener.address, hello) == b""
+    with pytest.raises(RemoteLostError, match="without an answer: the token"):
+        join(End(), listener.address, OTHER)
+    assert not end.states
+    assert listener.link.state is LinkState.CONNECTING
+    stack.enter_context(join(End(), listener.address))
+
+
+@pytest.mark.rule("M11")
+def test_connections_that_say_nothing_are_closed_at_their_deadline(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_listener, "DEADLINE", 0.1)
+    listener = stack.enter_context(listen(End()))
+    assert answer_to(listener.address, b"vkslink\0") == b""
+    assert listener.statistics().refused == 1
+
+
+@pytest.mark.rule("M11")
+def test_idle_connections_are_bounded_and_keep_no_viewer_out(stack: ExitStack) -> None:
+    listener = stack.enter_context(listen(End()))
+    host, port = listener.address.split(":")
+    idle = [stack.enter_context(socket.create_connection((host, int(port)), WAIT)) for _ in range(MAX_ATTEMPTS + 5)]
+    for each in idle[:5]:
+        assert each.recv(1) == b""
+    stack.enter_context(join(End(), listener.address))
+    assert listener.link.state is LinkState.UP
+
+
+@pytest.mark.rule("M11")
+def test_the_token_is_in_no_log_and_no_repr(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    listener = stack.enter_context(listen(End()))
+    with pytest.raises(RemoteLostError) as raised:
+        join(End(), listener.address, OTHER)
+    link = stack.enter_context(join(End(), listener.address))
+    link.close()
+    shown = caplog.text + repr(listener) + repr(link) + repr(raised.value) + repr(vars(link)) + repr(vars(listener))
+    assert "another token" in caplog.text
+    assert TOKEN not in shown
+    assert OTHER not in shown
+
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("M11")
+def test_a_link_without_tls_is_for_loopback_only() -> None:
+    with pytest.raises(ValueError, match=r"0\.0\.0\.0:0 is no loopback.*certificate=\(certificate file, key file\)"):
+        listen(End(), bind="0.0.0.0:0")
+    with pytest.raises(ValueError, match=r"192\.0\.2\.1:7700 is no loopback.*the host's certificate file"):
+        join(End(), "192.0.2.1:7700")
+
+
+@pytest.mark.parametrize("address", ["localhost", ":1", "::1:80", "localhost:x", "localhost:70000", "[::1]"])
+def test_malformed_addresses_are_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="the address is"):
+        join(End(), address)
+
+
+def test_an_address_without_a_host_is_said(stack: ExitStack) -> None:
+    listener = stack.enter_context(listen(End()))
+    address = listener.address
+    with pytest.raises(OSError, match=f"cannot listen at {address}"):
+        listen(End(), bind=address)
+    listener.close()
+    with pytest.raises(RemoteLostError, match=f"{address}: Connection refused"):
+        join(End(), address)
+    with pytest.raises(RemoteLostError, match="cannot be resolved"):
+        join(End(), "no-such-host.invalid:1", certificate="system")
+
+
+def test_a_link_may_use_ipv6(stack: ExitStack) -> None:
+    need("ipv6", _has_ipv6(), "this machine has no ::1")
+    end = End()
+    listener = stack.enter_context(listen(end, bind="[::1]:0"))
+    assert listener.address.startswith("[::1]:")
+    stack.enter_context(join(End(), listener.address)).send(1, b"six")
+    end.until(lambda: end.messages == [(1, b"six")])
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+# ---- TLS -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("M11")
+def test_a_viewer_with_the_hosts_certificate_is_served_by_tls_1_3(
+    stack: ExitStack, certificate: tuple[Path, Path]
+) -> None:
+    host, viewer = End(), End()
+    listener = stack.enter_context(listen(host, certificate=certificate))
+    link = stack.enter_context(join(viewer, listener.address, certificate=certificate[0]))
+    data = bytes(range(256)) * 4096
+    link.send(1, data)
+    host.until(lambda: host.messages == [(1, data)])
+    listener.link.send(1, data)
+    viewer.until(lambda: viewer.messages == [(1, data)])
+    context = ssl.create_default_context(cafile=certificate[0])
+    address, port = listener.address.split(":")
+    with context.wrap_socket(socket.create_connection((address, int(port))), server_hostname="localhost") as sock:
+        assert sock.version() == "TLSv1.3"
+
+
+@pytest.mark.rule("M11")
+def test_another_certificate_or_none_is_refused_before_the_token_is_proved(
+    stack: ExitStack, certificate: tuple[Path, Path], other: tuple[Path, Path]
+) -> None:
+    listener = stack.enter_context(listen(End(), certificate=certificate))
+    for wrong in (other[0], "system"):
+        with pytest.raises(RemoteLostError, match="certificate is not the expected one"):
+            join(End(), listener.address, certificate=wrong)
+    with pytest.raises(RemoteLostError, match="certificate"):
+        join(End(), listener.address)
+    assert listener.link.state is LinkState.CONNECTING
+
+
+@pytest.mark.rule("M11")
+def test_older_versions_of_tls_are_refused(stack: ExitStack, certificate: tuple[Path, Path]) -> None:
+    listener = stack.enter_context(listen(End(), certificate=certificate))
+    host, port = listener.address.split(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    sock = stack.enter_context(socket.create_connection((host, int(port)), WAIT))
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        context.wrap_socket(sock)
+
+
+def test_files_that_are_no_certificates_are_refused(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
+    empty.write_text("nothing")
+    with pytest.raises(ValueError, match="no certificate in PEM form"):
+        join(End(), "127.0.0.1:1", certificate=empty)
+    with pytest.raises(ValueError, match="cannot be used"):
+        listen(End(), certificate=(certificate[0], empty))
+    with pytest.raises(ValueError, match="needs two files"):
+        listen(End(), certificate=certificate[0])
+    with pytest.raises(FileNotFoundError):
+        listen(End(), certificate=(tmp_path / "none", certificate[1]))
