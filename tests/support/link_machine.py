@@ -80,7 +80,9 @@ class Machine:
         for number in range(frames):
             if it.stream is None or not (packets := it.stream.gather(self.now)):
                 return number
-            it.way += it.stream.frame(packets)
+            frame = it.stream.frame(packets)
+            it.stream.framed(packets, frame)
+            it.way += frame
         return frames
 
     def carry(self, end: int, nbytes: int) -> None:

@@ -147,7 +147,10 @@ class LinkThread:
                 if not packets:
                     has_more = False
                     break
-                wire.send(stream.frame(packets))
+                frame = stream.frame(packets)
+                with self.link._changed:
+                    stream.framed(packets, frame)
+                wire.send(frame)
         except OSError as error:
             return self._break(f"the connection failed: {error.strerror or error}")
         interest = READ | WRITE if has_more else READ

@@ -56,6 +56,7 @@ class _Kept:
     packet: Packet
     cost: int
     ends_picture: bool  # it is the last packet of a message with pixels
+    size: int = 0  # bytes on the way: of the payload, and once it is compressed, of that
     sent_at: float = 0.0
     delivered: int = 0  # acknowledged bytes when it was sent
     is_limited: bool = False  # the window was nearly full then
@@ -128,7 +129,8 @@ class Outbox:
         self._again = 0  # ... how many have to be, after a broken connection
         self._ending: deque[tuple[int, _Lane]] = deque()  # ends that were sent, by number
         self._cost = self._pictures = self._delivered = 0
-        self._on_way = 0  # payload bytes on the connection; after resumed() fewer than those kept
+        self._on_way = 0  # bytes on the connection
+        self._fresh: list[_Kept] = []  # packets whose compressed size is not known
         self._messages = self._nbytes = self._replaced = self._packets = self._resent = self._acknowledged = 0
 
     # ---- messages in ---------------------------------------------------------------------------------------------
@@ -290,9 +292,20 @@ class Outbox:
         return packet
 
     def _sent(self, kept: _Kept, now: float) -> None:
-        self._on_way += len(kept.packet.payload)
+        kept.size = len(kept.packet.payload)
+        self._on_way += kept.size
         kept.sent_at, kept.delivered = now, self._delivered
-        kept.is_limited = not self._pacing.is_probing and self._on_way >= self._pacing.window * 3 // 4
+        self._fresh.append(kept)
+
+    def compressed(self, ratio: float) -> None:
+        """Record that the packets since the last call have become so many times as long: the window counts that."""
+        limit = self._pacing.window * 3 // 4
+        for kept in self._fresh:
+            size = max(1, int(kept.size * ratio))
+            self._on_way += size - kept.size
+            kept.size = size
+            kept.is_limited = not self._pacing.is_probing and self._on_way >= limit
+        self._fresh.clear()
 
     # ---- what the peer has ---------------------------------------------------------------------------------------
 
@@ -318,12 +331,11 @@ class Outbox:
         newest = None
         while self._kept and self._kept[0].packet.number < received:
             newest = self._kept.popleft()
-            size = len(newest.packet.payload)
             self._cost -= newest.cost
             self._pictures -= newest.ends_picture
-            self._delivered += size
+            self._delivered += newest.size
             self._acknowledged += 1
-            self._on_way -= size
+            self._on_way -= newest.size
             self._resend -= bool(self._resend)
         while self._ending and self._ending[0][0] < received:
             del self._lanes[self._ending.popleft()[1].number]
@@ -354,7 +366,13 @@ class Outbox:
         self._forget(received)
         self._again = len(self._kept)
         self._on_way = 0
+        self._fresh.clear()
         self._pacing.reset()
+
+    @property
+    def chunk(self) -> int:
+        """Bytes that a packet or a frame should carry now, CHUNK at most."""
+        return self._pacing.chunk
 
     @property
     def has_unsent(self) -> bool:

@@ -13,7 +13,10 @@ from vkshare.remote.link_messages import CHUNK
 
 _LEAST_CHUNK = 1 << 12  # bytes
 _CHUNK_TIME = 0.012  # seconds that a chunk takes, about, where the link is slower than CHUNK allows
-_SLACK = 0.010  # seconds; threads of a loaded machine are that late, and a fast link must not idle for it
+# A window for a longer round trip than the shortest one: packets that wait for lost ones, and threads of a loaded
+# machine, are late without a queue. The queue that this may cause delays control by less than a round trip.
+_STRETCH = 1.25
+_SLACK = 0.020  # seconds
 _QUEUE = 0.030  # seconds of queueing that end the start, in which the window doubles each round trip
 _BASE_AGE = 10.0  # seconds after which the shortest round trip is measured again, with the queue drained
 
@@ -48,7 +51,7 @@ class Pacing:
         if self.is_probing:  # half of the path, so that what follows is no long burst
             return max(chunk, int(self.rate * self.round_trip / 2))
         gain = 2 if self._is_starting else 1
-        return min(self._most, int(gain * self.rate * (self.round_trip + _SLACK)) + 2 * chunk)
+        return min(self._most, int(gain * self.rate * (self.round_trip * _STRETCH + _SLACK)) + 2 * chunk)
 
     @property
     def is_probing(self) -> bool:
@@ -70,8 +73,8 @@ class Pacing:
             The time, in seconds of any monotonic clock.
         """
         round_trip = max(round_trip, 1e-6)
-        if rate >= self.rate:
-            self.rate = rate
+        if rate >= self.rate:  # acknowledgements come in bursts: a high sample counts in part, except at the start
+            self.rate += (rate - self.rate) * (1 if self._is_starting else 0.25)
         elif is_limited:
             self.rate += (rate - self.rate) / 8
         if round_trip <= self.round_trip:

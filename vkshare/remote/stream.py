@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from vkshare.remote.compression import Compressor, Decompressor
 from vkshare.remote.inbox import Delivery, Inbox
 from vkshare.remote.link_messages import (
+    CHUNK,
     CLOSED_BY_PROGRAM,
     MAX_DECODED,
     PACKET,
@@ -25,7 +26,7 @@ from vkshare.remote.link_messages import (
 )
 from vkshare.remote.outbox import Outbox
 
-_LEAST_ROOM = 2048  # bytes of a frame that are worth another packet
+_LEAST_ROOM = 512  # bytes of a frame that are worth another packet
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Session:
 
 
 class Stream:
-    """The frames of one connection. read() and frame() compress and touch no session; take() and gather() are quick.
+    """The frames of one connection. read() and frame() compress, and touch no session; the others are quick.
 
     Parameters
     ----------
@@ -114,7 +115,8 @@ class Stream:
         if now >= self._next_ping:
             parts.append(encode(Ping(int(now * 1e6)), generation))
             self._next_ping = now + self._keepalive
-        left = MAX_DECODED - sum(map(len, parts))
+        # a frame is useful when all of it has arrived, so it is short where the link is slow
+        left = MAX_DECODED - CHUNK + self.session.outbox.chunk - sum(map(len, parts))
         while left >= _LEAST_ROOM and (packet := self.session.outbox.next(now, left - PACKET.size)):
             parts.append(encode(packet, generation))
             left -= len(parts[-1])
@@ -123,6 +125,10 @@ class Stream:
     def frame(self, packets: bytes) -> bytes:
         """Returns the frame of what gather() has returned, in the same order: a frame's history is those before it."""
         return self._compressor.frame(packets)
+
+    def framed(self, packets: bytes, frame: bytes) -> None:
+        """Records the size of a frame, which the window counts."""
+        self.session.outbox.compressed(len(frame) / len(packets))
 
     def closing(self, reason: int = CLOSED_BY_PROGRAM) -> bytes:
         """Returns the last frame of a session."""

@@ -267,3 +267,12 @@ def test_a_caller_may_ask_for_shorter_packets() -> None:
     assert sizes == [4, 4, 2]
     outbox.resumed(0)
     assert outbox.next(0.0, 3) is None, "a packet that is sent again keeps its size"
+
+
+@pytest.mark.rule("M8")
+def test_the_window_counts_compressed_bytes() -> None:
+    outbox = Outbox()
+    outbox.put(5, bytes(MAX_MESSAGE))
+    while outbox.next(0.0):
+        outbox.compressed(0.01)
+    assert outbox.statistics().queued == 0, "a hundredth of 1 MiB fits the first window"

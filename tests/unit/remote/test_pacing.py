@@ -36,6 +36,7 @@ class Path:
                 control_at += control_every
                 self.outbox.put(0, b"control")
             while packet := self.outbox.next(self.now):
+                self.outbox.compressed(1)
                 begin = max(self.now, self.busy_until)
                 self.queues.append(begin - self.now)
                 self.busy_until = begin + (len(packet.payload) + 50) / self.rate
