@@ -9,6 +9,7 @@ Fixtures
     vks_adapter          the adapter itself
     vks_golden           compares a picture with its reference (golden_plugin.py)
     vks_kill, vks_delay, vks_device_lost     faults (fault_plugin.py)
+    vks_link             callable: a simulated network link to an address (link_plugin.py)
 Markers
     vks_gpu, vks_cuda, vks_display   a test that has one is skipped, with the reason, where a real GPU, CUDA or a
                                      display is missing
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from vkshare import Adapter, Device
     from vkshare.testing.validation import Collector
 
-pytest_plugins = ["vkshare.testing.fault_plugin", "vkshare.testing.golden_plugin"]
+pytest_plugins = ["vkshare.testing.fault_plugin", "vkshare.testing.golden_plugin", "vkshare.testing.link_plugin"]
 _MARKERS = (
     "vks_gpu: needs a real GPU",
     "vks_cuda: needs CUDA",
