@@ -137,7 +137,7 @@ class Machine:
     def settle(self) -> None:
         """Lets everything arrive, and compares it."""
         self.connect()
-        for _ in range(100_000):
+        for _ in range(5000):
             self.wait(0.021)
             for end in (0, 1):
                 self.send(end, 100)

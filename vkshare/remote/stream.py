@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from vkshare.remote.compression import Compressor, Decompressor
 from vkshare.remote.inbox import Delivery, Inbox
 from vkshare.remote.link_messages import (
-    CHUNK,
     CLOSED_BY_PROGRAM,
     MAX_DECODED,
     PACKET,
@@ -115,9 +114,11 @@ class Stream:
         if now >= self._next_ping:
             parts.append(encode(Ping(int(now * 1e6)), generation))
             self._next_ping = now + self._keepalive
-        # a frame is useful when all of it has arrived, so it is short where the link is slow
-        left = MAX_DECODED - CHUNK + self.session.outbox.chunk - sum(map(len, parts))
-        while left >= _LEAST_ROOM and (packet := self.session.outbox.next(now, left - PACKET.size)):
+        # A frame is useful when all of it has arrived, so it is short where the link is slow. A packet that is sent
+        # again has the size that it had, which may be more.
+        left = MAX_DECODED - sum(map(len, parts))
+        enough = max(left - self.session.outbox.chunk, _LEAST_ROOM)
+        while left >= enough and (packet := self.session.outbox.next(now, left - PACKET.size)):
             parts.append(encode(packet, generation))
             left -= len(parts[-1])
         return b"".join(parts)

@@ -102,7 +102,7 @@ def test_a_long_random_life_with_many_losses_loses_and_doubles_nothing() -> None
         lambda: machine.lose() if dice.random() < 0.1 else None,
         machine.connect,
     ]
-    for _ in range(rounds(1_000_000, 5000, full=50_000)):
+    for _ in range(rounds(1_000_000, 20_000, full=50_000)):
         dice.choice(steps)()
         machine.check()
     assert machine.losses > 5

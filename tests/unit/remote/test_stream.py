@@ -12,6 +12,7 @@ from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.remote.inbox import Delivery
 from vkshare.remote.link_messages import (
+    CHUNK,
     CLOSED_BY_ERROR,
     FRAME,
     MAX_DECODED,
@@ -92,6 +93,19 @@ def test_frames_are_filled_with_small_messages_and_never_too_long() -> None:
         assert len(packets) <= MAX_DECODED
         count += sum(isinstance(other.take(item, 0.0), Delivery) for item in other.read(one.frame(packets)))
     assert count == 2000
+
+
+@pytest.mark.rule("M17")
+def test_a_long_packet_of_a_fast_connection_is_sent_again_on_a_slow_one() -> None:
+    one, other = stream(), stream()
+    one.session.outbox._pacing.measured(0.001, 1e9, False, 0.0)
+    one.session.outbox.put(3, bytes(CHUNK))
+    assert one.gather(0.0)
+    one.session.resumed(0, 0.0)
+    assert one.session.outbox.chunk < CHUNK
+    again = Stream(one.session, KEEPALIVE, 0.0)
+    items = [item for _ in range(3) if (packets := again.gather(0.0)) for item in other.read(again.frame(packets))]
+    assert Delivery(3, bytes(CHUNK)) in [other.take(item, 0.0) for item in items]
 
 
 # ---- hostile peers ---------------------------------------------------------------------------------------------------
