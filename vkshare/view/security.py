@@ -146,7 +146,7 @@ class Policy:
     def judge_file(self, path: str, method: str, fields: Mapping[str, str], paths: Iterable[str]) -> Refusal | None:
         """Return why a request for a file of the page is refused; None: it is answered.
 
-        The files are the same for everyone and have nothing of the source in them.
+        The files are the same for all and have nothing of the source in them.
         """
         if not self._allows_host(fields.get("Host", "")):
             return Refusal.HOST

@@ -1,0 +1,209 @@
+"""A view server as its program sees it: events, statistics, its end (rules W2 and W5)."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fd_counts import open_fds
+from support.view_servers import HANG, RawPage
+
+import vkshare as vks
+from vkshare import view
+
+pytest_plugins = ["support.view_servers"]
+pytestmark = pytest.mark.no_driver
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """Wait for a thread of the server."""
+    limit = time.monotonic() + HANG
+    while not is_true():
+        assert time.monotonic() < limit, "it does not come"
+        time.sleep(0.005)
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "event", "event_type": kind, **fields}
+
+
+@pytest.mark.rule("W5")
+def test_events_wait_in_order_until_they_are_taken(show: Any) -> None:
+    source = show()
+    with RawPage(source.server) as page:
+        page.open()
+        page.say(event("pointer_down", x=3.5, y=4.5, button=1, buttons=[1], modifiers=["Shift"]))
+        page.say(event("key_down", key="a"))
+        assert source.server.events(HANG)[0].event_type == "pointer_down"
+    events: list[Any] = []
+    wait_until(lambda: events.extend(source.server.events()) or (bool(events) and events[-1].event_type == "close"))
+    assert [each.event_type for each in events if each.event_type != "key_down"] == ["key_up", "pointer_up", "close"]
+    assert source.server.events() == []
+
+
+@pytest.mark.rule("W5")
+def test_a_callback_gets_each_event_and_its_errors_end_nothing(show: Any, caplog: Any) -> None:
+    got: list[str] = []
+
+    def on_event(each: Any) -> None:
+        got.append(each.event_type)
+        if each.event_type == "wheel":
+            raise RuntimeError("a mistake of the program")
+
+    source = show(on_event=on_event)
+    with RawPage(source.server) as page:
+        page.open()
+        for kind in ("wheel", "pointer_move", "pointer_move"):
+            page.say(event(kind))
+    wait_until(lambda: "close" in got)
+    assert got == ["wheel", "pointer_move", "pointer_move", "close"]
+    assert "a mistake of the program" in caplog.text
+    assert source.server.events() == []
+
+
+@pytest.mark.rule("W5")
+def test_a_wait_for_events_ends_with_the_server(show: Any) -> None:
+    source = show()
+    got: list[list[Any]] = []
+    waiting = threading.Thread(target=lambda: got.append(source.server.events(None)))
+    waiting.start()
+    source.server.close()
+    waiting.join(HANG)
+    assert got == [[]]
+
+
+def test_a_callback_that_closes_its_server_is_refused_and_does_not_hang(show: Any) -> None:
+    errors: list[BaseException] = []
+
+    def on_event(_: Any) -> None:
+        try:
+            source.server.close()
+        except vks.InvalidCallError as error:
+            errors.append(error)
+
+    source = show(on_event=on_event)
+    with RawPage(source.server) as page:
+        page.open()
+        page.say(event("wheel"))
+        wait_until(lambda: bool(errors))
+    assert "another thread" in str(errors[0])
+
+
+def test_a_viewer_that_is_connected_is_told_of_the_end_of_the_server(show: Any) -> None:
+    source = show()
+    with RawPage(source.server) as page:
+        page.open()
+        page.say({"type": "ping", "time": 1})
+        while (got := page.frame())[0] != 1:
+            pass
+        assert json.loads(got[1])["type"] == "pong"
+        threading.Thread(target=source.server.close).start()
+        assert page.until_closed() == 1001
+    wait_until(lambda: source.server.is_closed)
+    assert repr(source.server).endswith("closed>")
+    source.server.close()
+
+
+def test_the_end_of_the_source_is_seen_by_wait(show: Any) -> None:
+    source = show()
+    assert source.server.wait(0) is False
+    assert source.server.end is None
+    with RawPage(source.server) as page:
+        page.open()
+        source.sender.close()
+        assert source.server.wait(HANG)
+    assert source.server.end
+    assert "ended" in repr(source.server)
+
+
+def test_a_server_leaves_no_thread_and_no_fd(show: Any) -> None:
+    source = show(16, 16)
+    source.server.close()  # the pipe stays
+    before = {each.name for each in threading.enumerate()}, open_fds()
+    source.serve_again()
+    source.send(np.zeros((16, 16, 4), np.uint8))
+    with RawPage(source.server) as page:
+        page.open()
+        page.frame()
+        source.server.close()
+    gc.collect()
+    assert ({each.name for each in threading.enumerate()}, open_fds()) == before
+
+
+def test_a_server_that_is_not_closed_is_a_resource_warning(show: Any) -> None:
+    source = show(16, 16)
+    server = view.serve(source.receiver)
+    with pytest.warns(ResourceWarning, match="ViewServer"):
+        server.__del__()
+    assert server.is_closed
+
+
+def test_a_server_cannot_be_copied_or_pickled(show: Any) -> None:
+    with pytest.raises(TypeError, match="url"):
+        copy.copy(show(16, 16).server)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_cannot_use_the_server(show: Any) -> None:
+    source = show(16, 16)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            source.server.close()
+        except vks.InvalidCallError:
+            status = 0
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not source.server.is_closed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"bind": "nowhere"}, ValueError),
+        ({"bind": 80}, TypeError),
+        ({"token": "short"}, ValueError),
+        ({"token": 5}, TypeError),
+        ({"hosts": "name"}, TypeError),
+        ({"certificate": ("missing.pem", "missing.pem")}, OSError),
+    ],
+)
+def test_wrong_arguments_are_refused_and_leave_nothing(
+    show: Any, wrong: dict[str, Any], error: type[Exception]
+) -> None:
+    source = show(16, 16)
+    before = open_fds()
+    with pytest.raises(error):
+        view.serve(source.receiver, **wrong)
+    assert open_fds() == before
+
+
+def test_a_source_that_is_none_is_a_type_error(show: Any) -> None:
+    show(16, 16)
+    with pytest.raises((TypeError, vks.VkshareError)):
+        view.serve(object())
+
+
+@pytest.mark.rule("W4")
+def test_a_viewer_that_acknowledges_nothing_gets_three_pictures_and_the_producer_goes_on(show: Any) -> None:
+    source = show(16, 16)
+    with RawPage(source.server) as page:
+        page.open()
+        for shade in range(60):
+            source.send(np.full((16, 16, 4), shade, np.uint8))
+            time.sleep(0.002)
+        page.say({"type": "ping", "time": 9})
+        kinds: list[int] = []
+        while (got := page.frame())[0] != 1:
+            kinds.append(got[0])
+    assert kinds
+    assert len(kinds) <= 3 + 3  # pictures, and words about them

@@ -1,0 +1,16 @@
+"""Surfaces, pipes and published names in a browser.
+
+    with vks.view.serve("the name", name="what the page says") as server:
+        print(server.url)
+
+docs/viewing.md shows it in use.
+"""
+
+from __future__ import annotations
+
+from vkshare.util import lazy_names
+
+_public = lazy_names.read(__name__, __file__)
+
+__all__ = [*_public.objects]
+__getattr__, __dir__ = _public.load, _public.names

@@ -1,0 +1,344 @@
+"""ViewServer: a page that shows a surface, a pipe or a published name in browsers (rules W2, W5 to W7)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.util import arguments
+from vkshare.util.closing import FlagClosing, on_error
+from vkshare.util.deadline import Deadline
+from vkshare.util.forks import OwnLock
+from vkshare.view import security
+from vkshare.view.input import EventLog, ViewerEvent
+from vkshare.view.security import Address
+
+try:
+    from vkshare.view import service, show
+except ImportError as error:
+    if error.name is None or error.name.partition(".")[0] == "vkshare":
+        raise
+    raise UnsupportedError(
+        "vkshare.view in a browser", f"it needs {error.name} ({error})", "pip install 'vkshare[view]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from vkshare.core.device import Device
+
+_log = logging.getLogger("vkshare.view")
+_LOOK_AGAIN = 0.25  # seconds between two looks at the source
+
+Certificate = ssl.SSLContext | tuple[str | os.PathLike[str], str | os.PathLike[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatistics:
+    """A snapshot of a view server."""
+
+    viewers: int  # connected now
+    accepted: int  # viewers, ever
+    connections: int  # ever
+    refused: dict[str, int]  # by the reason: "host", "origin", "token", "request", "malformed", "limit", "late"
+    garbage: int  # viewers that were cut off for a malformed message
+    sent: int  # messages to viewers, ever
+    events: int  # of input, ever
+    merged: int  # events that went into the one before
+    dropped: int  # events that no call of events() took in time
+
+
+class ViewServer(FlagClosing):
+    """Shows one source to browsers. Made by ``vks.view.serve()``.
+
+    Thread-safe. The server has two threads of its own, and none of the producer's waits for it.
+
+    Attributes
+    ----------
+    url
+        The page's address with the token: every browser that has it sees the picture and may send events.
+    address
+        (host, port) at which it listens.
+    token
+        The token alone.
+    name
+        The name that the page shows.
+    """
+
+    _unpicklable = "hand its url to the other process"
+
+    def __init__(
+        self,
+        source: Any,
+        bind: str,
+        *,
+        token: str | None,
+        certificate: Certificate | None,
+        name: str | None,
+        device: Device | None,
+        on_event: Callable[[ViewerEvent], object] | None,
+        hosts: Iterable[str],
+    ) -> None:
+        self._closed = True  # until all of it is there
+        self._lock = OwnLock(self)
+        self._waiting = EventLog()
+        self._changed = threading.Condition()  # guards the log and the count
+        self._events = 0
+        self._on_event = on_event
+        self.token = security.make_token() if token is None else security.check_token(token)
+        wanted = security.parse_bind(bind)
+        tls = _tls(certificate, wanted)
+        with contextlib.ExitStack() as made:
+            listener = made.enter_context(_listen(wanted))
+            self.address = listener.getsockname()[:2]
+            policy = security.Policy(
+                self.token, tls is not None, security.check_hosts(hosts) | _own_names(wanted), not wanted.is_loopback
+            )
+            self.name = _name_of(source) if name is None else name
+            self._show = made.enter_context(show.Show(source, device, self.name))
+            self._service = service.Service(listener, policy, tls, self._show.attach, self._take, service.LIMITS)
+            self._service.start()
+            made.callback(self._service.stop)
+            self._made = made.pop_all()
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://{_shown_authority(wanted, self.address[1])}/#{self.token}"
+        self._closed = False
+
+    @property
+    def end(self) -> str | None:
+        """Why the source has ended; None while it goes on."""
+        return self._show.end
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the source, or of the server.
+
+        Parameters
+        ----------
+        timeout
+            Seconds; None: without limit, 0: only look.
+
+        Returns
+        -------
+        bool
+            Whether it has ended.
+        """
+        deadline = Deadline(arguments.timeout(timeout))
+        with self._changed:
+            while not self._closed and self._show.end is None:
+                left = deadline.left()
+                if left is not None and left <= 0:
+                    return False
+                self._changed.wait(_LOOK_AGAIN if left is None else min(left, _LOOK_AGAIN))
+        return True
+
+    def events(self, timeout: float | None = 0) -> list[ViewerEvent]:
+        """Return the input events of all viewers since the last call, oldest first.
+
+        Events that follow one another and say the same thing are merged, as rendercanvas merges them.
+        At most 4096 wait; then the oldest are dropped, and counted in statistics().
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for the first event; 0 returns at once, None waits until there is one or the server is
+            closed.
+
+        Returns
+        -------
+        list of ViewerEvent
+            Empty if none came.
+        """
+        deadline = Deadline(arguments.timeout(timeout))
+        self._lock.check()
+        with self._changed:
+            while not len(self._waiting) and not self._closed:
+                left = deadline.left()
+                if left is not None and left <= 0:
+                    break
+                self._changed.wait(_LOOK_AGAIN if left is None else min(left, _LOOK_AGAIN))
+            return self._waiting.take()
+
+    def statistics(self) -> ViewStatistics:
+        """Return a snapshot of the server."""
+        counts, refused = self._service.snapshot()
+        with self._changed:
+            events, merged, dropped = self._events, self._waiting.merged, self._waiting.dropped
+        return ViewStatistics(
+            viewers=counts.viewers,
+            accepted=counts.accepted,
+            connections=counts.connections,
+            refused=refused,
+            garbage=counts.garbage,
+            sent=counts.sent,
+            events=events,
+            merged=merged,
+            dropped=dropped,
+        )
+
+    def close(self) -> None:
+        """End all viewers' connections and the threads. The source stays open. Idempotent.
+
+        Raises
+        ------
+        InvalidCallError
+            The callback for events calls it, on the thread that it would wait for; or a forked child does.
+        """
+        self._lock.check()
+        if self._service.is_current_thread():
+            raise InvalidCallError("on_event cannot close the server that calls it: close it on another thread")
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        self._made.close()
+
+    def __repr__(self) -> str:
+        where = f"<vkshare.view.ViewServer {self.name!r} at {self.address[0]}:{self.address[1]}"
+        if self._closed:
+            return f"{where} closed>"
+        if self._show.end is not None:
+            return f"{where}, its source has ended>"
+        return f"{where}, {self._service.snapshot()[0].viewers} viewers>"
+
+    def _take(self, event: ViewerEvent) -> None:
+        """An event of any viewer, on the service's thread."""
+        with self._changed:
+            self._events += 1
+            if self._on_event is None:
+                self._waiting.add(event)
+                self._changed.notify_all()
+        if self._on_event is not None:
+            try:
+                self._on_event(event)
+            except Exception:
+                _log.exception("on_event of %r has raised", self)
+
+
+def serve(
+    source: Any,
+    bind: str = "127.0.0.1:0",
+    *,
+    token: str | None = None,
+    certificate: Certificate | None = None,
+    name: str | None = None,
+    device: Device | None = None,
+    on_event: Callable[[ViewerEvent], object] | None = None,
+    hosts: Iterable[str] = (),
+) -> ViewServer:
+    """Show a source to browsers, on threads of its own: none of the producer's waits for a viewer.
+
+    The page's address, ``server.url``, has a token; no page sees a picture or sends an event without
+    it. The page shows pictures bit by bit as they are, or video while much changes, and says which.
+
+    Parameters
+    ----------
+    source
+        A Receiver, whose frames it takes; or a Surface, Sender, Swapchain, Compositor or published name, which it
+        watches without taking part.
+    bind
+        ``"HOST:PORT"`` with an IP address or ``localhost``; port 0: any free port. Only loopback needs no certificate.
+    token
+        22 to 256 characters of A-Z a-z 0-9 _ -, which every viewer needs; None: a new random one of 192 bits.
+    certificate
+        For https: an ``ssl.SSLContext`` for servers, or the paths of a certificate chain and its key (PEM).
+    name
+        The text that the page shows; None: the published name, if `source` is one.
+    device
+        The device that reads the pictures; None: the source's own.
+    on_event
+        Called with each input event of a viewer, in order, on the server's thread: it should return soon. None: events
+        wait for ``server.events()``.
+    hosts
+        Host names under which browsers reach the server, besides its IP addresses; for servers that are not on
+        loopback, or behind a proxy.
+
+    Returns
+    -------
+    ViewServer
+        Close it, or use it in a ``with`` block.
+
+    Raises
+    ------
+    UnsupportedError
+        aiohttp is missing, or PyAV where video is asked for.
+    ValueError
+        `bind` is not on loopback and there is no certificate; `bind`, `token` or `hosts` is not as above.
+    OSError
+        The address is in use or not this machine's; or a file of the certificate cannot be read.
+
+    Examples
+    --------
+    >>> sender, descriptor = vks.pipe(device, 64, 48)
+    >>> with sender, descriptor, vks.open_receiver(device, descriptor) as receiver:
+    ...     with vks.view.serve(receiver, name="a picture") as server:
+    ...         print(server.url.partition("#")[0].startswith("http://127.0.0.1:"))
+    True
+    """
+    return ViewServer(
+        source,
+        bind,
+        token=token,
+        certificate=certificate,
+        name=name,
+        device=device,
+        on_event=on_event,
+        hosts=hosts,
+    )
+
+
+def _name_of(source: Any) -> str:
+    """The published name, if the source is one."""
+    return source if isinstance(source, str) else str(getattr(source, "name", "") or "")
+
+
+def _listen(address: Address) -> socket.socket:
+    """A socket at the address; raises OSError on the caller's thread."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    with on_error(listener.close):
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address.host, address.port))
+        except OSError as error:
+            raise OSError(error.errno, f"no view server can listen at {address.authority}: {error.strerror}") from None
+        listener.setblocking(False)
+    return listener
+
+
+def _tls(certificate: Certificate | None, address: Address) -> ssl.SSLContext | None:
+    """The TLS context; a ValueError where one is needed and not given."""
+    if certificate is None:
+        if not address.is_loopback:
+            raise ValueError(
+                f"bind is {address.authority!r}, which other machines reach: give certificate=(chain, key) for https, "
+                'or bind to "127.0.0.1:0" and let others come through a tunnel (ssh -L)'
+            )
+        return None
+    if isinstance(certificate, ssl.SSLContext):
+        if certificate.protocol is ssl.PROTOCOL_TLS_CLIENT:
+            raise ValueError("certificate is a client's context; allowed is one of ssl.PROTOCOL_TLS_SERVER")
+        return certificate
+    chain, key = certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(chain, key)
+    return context
+
+
+def _own_names(address: Address) -> frozenset[str]:
+    """The names of this machine, for a server that other machines reach."""
+    return frozenset() if address.is_loopback else frozenset({socket.gethostname().lower()})
+
+
+def _shown_authority(address: Address, port: int) -> str:
+    """Where a browser finds the server: a name of this machine in place of "all addresses"."""
+    if address.host in ("0.0.0.0", "::"):
+        return f"{socket.gethostname()}:{port}"
+    return Address(address.host, port).authority
