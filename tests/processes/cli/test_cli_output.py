@@ -21,6 +21,7 @@ COMMANDS = {
     "ps": ["ps"],
     "demo": ["demo", "shared", "--frames", "2"],
     "serve": ["serve", "--headless", "--size", "32x32", "--seconds", "0.1"],
+    "view": ["view", "--help"],
     "trace": ["trace", "--help"],
     "approve": ["approve", "--help"],
 }
