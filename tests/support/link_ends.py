@@ -33,7 +33,10 @@ class End:
         self.is_reading = True
         self.link: Link | None = None
         self._changed = threading.Condition()
-        self.events = LinkEvents(self._on_message, self._on_end, self._on_state)
+
+    def events(self, link: Link) -> LinkEvents:
+        self.link = link
+        return LinkEvents(self._on_message, self._on_end, self.on_state)
 
     def _on_message(self, lane: int, message: bytes) -> None:
         with self._changed:
@@ -47,7 +50,7 @@ class End:
             self.ended.append(lane)
             self._changed.notify_all()
 
-    def _on_state(self, state: LinkState, why: str) -> None:
+    def on_state(self, state: LinkState, why: str) -> None:
         with self._changed:
             self.states.append(state)
             self.reasons.append(why)
@@ -66,17 +69,11 @@ class End:
 
 
 def listen(end: End, **options: Any) -> LinkListener:
-    listener = LinkListener(options.pop("bind", "127.0.0.1:0"), TOKEN, events=end.events, **options)
-    end.link = listener.link
-    return listener
+    return LinkListener(options.pop("bind", "127.0.0.1:0"), TOKEN, events=end.events, **options)
 
 
 def join(end: End, address: str, token: str = TOKEN, **options: Any) -> Link:
-    # The first message may come before connect() returns, so its bytes are consumed afterwards.
-    end.link = link = connect(address, token, events=end.events, **options)
-    for lane, message in list(end.messages):
-        link.consumed(lane, len(message))
-    return link
+    return connect(address, token, events=end.events, **options)
 
 
 def put(link: Link, lane: int, message: bytes, **options: Any) -> None:

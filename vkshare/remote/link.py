@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("vkshare.remote")
 
+Events = LinkEvents | Callable[["Link"], LinkEvents]
 KEEPALIVE = 1.0  # seconds
 GRACE = 10.0  # seconds
 
@@ -35,10 +36,9 @@ GRACE = 10.0  # seconds
 class Link(FlagClosing):
     """One end of a link. Thread-safe. Made by LinkListener and connect()."""
 
-    def __init__(self, events: LinkEvents, keepalive: float, grace: float) -> None:
+    def __init__(self, events: Events, keepalive: float, grace: float) -> None:
         self.keepalive = _seconds("keepalive", keepalive, 0.001)
         self.grace = _seconds("grace", grace, 0)
-        self._events = events
         self._own = forks.OwnLock(self)
         self._changed = threading.Condition(threading.Lock())  # guards all below
         self._state = LinkState.CONNECTING
@@ -51,6 +51,7 @@ class Link(FlagClosing):
         self._thread: LinkThread | None = None
         self._closed = False
         self._pid = os.getpid()
+        self._events = events if isinstance(events, LinkEvents) else events(self)
 
     def __repr__(self) -> str:
         return f"<vkshare.remote.Link {self._state}, generation {self._session.generation}>"

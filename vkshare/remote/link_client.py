@@ -25,10 +25,10 @@ from vkshare.remote.handshake import (
     ViewerHandshake,
     binding_of,
 )
-from vkshare.remote.link import GRACE, KEEPALIVE, Link
+from vkshare.remote.link import GRACE, KEEPALIVE, Events, Link
 from vkshare.remote.link_messages import LinkError
 from vkshare.remote.link_thread import Attempt, LinkThread
-from vkshare.remote.link_types import LinkEvents, LinkState
+from vkshare.remote.link_types import LinkState
 from vkshare.remote.stream import Session
 from vkshare.remote.wire import Wire
 from vkshare.server.loop import READ, WRITE
@@ -42,7 +42,7 @@ def connect(
     token: str,
     certificate: str | os.PathLike[str] | None = None,
     *,
-    events: LinkEvents,
+    events: Events,
     keepalive: float = KEEPALIVE,
     grace: float = GRACE,
     timeout: float | None = 10.0,
@@ -62,7 +62,8 @@ def connect(
         for those that this machine trusts, with a check of the host's name. None: no TLS, on
         loopback only.
     events
-        Functions that the link calls.
+        Functions that the link calls; or a function that returns them for the link, because they
+        may be called before the link is returned.
     keepalive
         Seconds between keep-alives; a side that is silent for two of them has gone. Both sides use
         the smaller one of theirs.

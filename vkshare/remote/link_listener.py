@@ -23,10 +23,10 @@ from vkshare.remote.handshake import (
     Verdict,
     binding_of,
 )
-from vkshare.remote.link import GRACE, KEEPALIVE, Link
+from vkshare.remote.link import GRACE, KEEPALIVE, Events, Link
 from vkshare.remote.link_messages import LinkError
 from vkshare.remote.link_thread import Attempt, LinkThread
-from vkshare.remote.link_types import LinkEvents, LinkState, LinkStatistics
+from vkshare.remote.link_types import LinkState, LinkStatistics
 from vkshare.remote.stream import Session
 from vkshare.remote.wire import Wire
 from vkshare.server.loop import READ, WRITE
@@ -54,7 +54,8 @@ class LinkListener(FlagClosing):
     certificate
         Files with the certificate and its key (PEM), for TLS 1.3. None: no TLS, on loopback only.
     events
-        Functions that the link calls.
+        Functions that the link calls; or a function that returns them for the link, because they
+        may be called before the link is returned.
     keepalive
         Seconds between keep-alives; a side that is silent for two of them has gone. Both sides use
         the smaller one of theirs.
@@ -91,7 +92,7 @@ class LinkListener(FlagClosing):
         token: str,
         certificate: tls.Paths | None = None,
         *,
-        events: LinkEvents,
+        events: Events,
         keepalive: float = KEEPALIVE,
         grace: float = GRACE,
     ) -> None:

@@ -186,7 +186,7 @@ class Outbox:
             return False
         if old is not None:
             self._make_stale(it, old, freed)
-        new = _Message(message, replaces, stale or b"", has_pixels)
+        new = _Message(bytes(message), replaces, bytes(stale or b""), has_pixels)
         if replaces is not None:
             it.newest[replaces] = new
         self._append(it, new)

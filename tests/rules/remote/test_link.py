@@ -310,7 +310,7 @@ def test_a_function_that_raises_ends_the_session_and_the_listener_goes_on(stack:
         raise RuntimeError("a bug of the program")
 
     host, viewer = End(), End()
-    listener = stack.enter_context(LinkListener("127.0.0.1:0", TOKEN, events=LinkEvents(fail, on_state=host._on_state)))
+    listener = stack.enter_context(LinkListener("127.0.0.1:0", TOKEN, events=LinkEvents(fail, on_state=host.on_state)))
     stack.enter_context(join(viewer, listener.address)).send(1, b"x")
     host.until_state(LOST)
     viewer.until_state(LOST)
