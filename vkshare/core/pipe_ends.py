@@ -14,13 +14,16 @@ from vkshare.core.closable import Closable
 from vkshare.core.device import Device
 from vkshare.core.queue import SurfaceQueue
 from vkshare.core.queue_ends import Consumer, HandleOf, Producer, QueueFrame, QueueStatistics, recovering
-from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, VkshareError
+from vkshare.core.surface import Surface
+from vkshare.core.watchable import Watchable, check_usage
+from vkshare.core.watched_picture import Picture
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, UnsupportedError, VkshareError
 from vkshare.util.deadline import Deadline
 
 _SLICE = 0.01  # seconds
 
 
-class _PipeEnd(Closable, Generic[HandleOf]):
+class _PipeEnd(Closable, Watchable, Generic[HandleOf]):
     """The common part of both ends: the forward queue, the return queue, and this device's end of each."""
 
     def __init__(self, there: SurfaceQueue[HandleOf], back: SurfaceQueue[HandleOf], device: Device) -> None:
@@ -56,8 +59,29 @@ class _PipeEnd(Closable, Generic[HandleOf]):
         A sender that is closed before a receiver has opened the descriptor takes the surfaces with
         it (rule K20).
         """
+        self._close_outlets()
         for queue in self._queues:
             queue.close()
+
+    # ---- names and watchers ---------------------------------------------------------------------------------------
+
+    def _surface(self) -> Surface:
+        """One of its surfaces."""
+        if self.is_closed:
+            raise ClosedError(f"this {type(self).__name__} is closed")
+        queue = self._queues[0]
+        first = queue._network.handles(self._device)[0]
+        if not isinstance(first, Surface):
+            raise UnsupportedError(
+                f"watching a pipe of {queue._what}", "a buffer has no picture", "send the frames of vks.pipe()"
+            )
+        return first
+
+    def _picture(self) -> Picture:
+        return Picture.of(self._surface())
+
+    def _check_watchable(self) -> None:
+        check_usage(self._surface())
 
     def __repr__(self) -> str:
         name = f"vkshare.{type(self).__name__}"
@@ -69,6 +93,8 @@ class _PipeEnd(Closable, Generic[HandleOf]):
 
 class Sender(_PipeEnd[HandleOf]):
     """Sends frames. Made by ``vks.pipe()`` and ``vks.buffer_pipe()``. One thread draws at a time."""
+
+    _published_as = "pipe"
 
     def __init__(self, there: SurfaceQueue[HandleOf], back: SurfaceQueue[HandleOf], device: Device) -> None:
         super().__init__(there, back, device)
@@ -165,6 +191,9 @@ class Sender(_PipeEnd[HandleOf]):
         finally:
             turn.release()
 
+    def _frame_count(self) -> int:
+        return self.statistics().committed
+
     def _late(self, timeout: float | None) -> AcquireTimeout:
         why = "" if self._out.statistics().consumer_pid else ": no receiver has the pipe open"
         return AcquireTimeout(f"Sender.frame: no surface came back within {timeout} s{why}")
@@ -181,6 +210,8 @@ class Sender(_PipeEnd[HandleOf]):
             frame._end()
             if not is_over:
                 self._kept.append(frame.surface)
+        if self._watched is not None:
+            self._watched.copy(frame.surface)  # type: ignore[arg-type]  # of a pipe of buffers there are no watchers
         try:
             self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
         except Exception:
@@ -238,6 +269,9 @@ class Sender(_PipeEnd[HandleOf]):
 
 class Receiver(_PipeEnd[HandleOf]):
     """Receives frames, and iterates over them to the last. Made by ``vks.open_receiver()``. For one thread."""
+
+    _published_as = "receiver"
+    _on_close: Callable[[], object] | None = None  # a watcher's: the publisher makes no more copies
 
     def __init__(
         self, there: SurfaceQueue[HandleOf], back: SurfaceQueue[HandleOf], device: Device, patience: float | None = None
@@ -368,9 +402,14 @@ class Receiver(_PipeEnd[HandleOf]):
             self._is_clean = False
             frame._end()
             if not was_over:  # else close() gave it back
+                if self._watched is not None:
+                    self._watched.copy(frame.surface)  # type: ignore[arg-type]
                 self._give_back(frame.surface)
             self._frames = [each for each in self._frames if not each._is_over]
             self._is_clean = True
+
+    def _frame_count(self) -> int:
+        return self.statistics().dequeued
 
     def _give_back(self, surface: HandleOf) -> None:
         with contextlib.suppress(ClosedError):  # the sender has closed, so that no process uses it
@@ -382,6 +421,7 @@ class Receiver(_PipeEnd[HandleOf]):
         Another receiver may take its place. A frame's surface is not owned any more after this.
         """
         self.device._refuse_in_forked_child()
+        self._close_outlets()
         held = [frame.surface for frame in self._frames if not frame._is_over]
         for frame in self._frames:
             frame._is_over = True
@@ -389,6 +429,9 @@ class Receiver(_PipeEnd[HandleOf]):
             with contextlib.suppress(VkshareError):  # a surface of a lost device is abandoned, and recovered
                 self._give_back(surface)
         super().close()
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
     def __iter__(self) -> Iterator[QueueFrame[HandleOf]]:
         while True:

@@ -10,14 +10,19 @@ from vkshare.core import pixels
 from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.core.view import View
-from vkshare.errors import UnsupportedError
+from vkshare.core.watchable import Watchable, check_usage
+from vkshare.core.watched_picture import Picture
+from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     import numpy as np
 
     from vkshare.core.device import Device
+    from vkshare.core.outlet import Outlet
+    from vkshare.core.publication import Publication
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class SurfaceStatistics:
     copied_bytes: int  # by the share() or share_array() that made it; 0 where the memory is the tensor's own
 
 
-class Surface(KeyedMemory[Image, View]):
+class Surface(KeyedMemory[Image, View], Watchable):
     """One handle of a shared image, and of the keyed mutex that orders its users.
 
     Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership
@@ -40,6 +45,7 @@ class Surface(KeyedMemory[Image, View]):
 
     _unpicklable = "send surface.export(), and call device.open_surface() on the other side"
     _kind = "surface"
+    _published_as = "surface"
     _view = View
     _zeros: Surface | None
 
@@ -233,6 +239,69 @@ class Surface(KeyedMemory[Image, View]):
 
     def _exported(self) -> SurfaceDescriptor:
         return SurfaceDescriptor._made(self._spec, *self._exported_parts(), name=self.device.name)
+
+    # ---- names and watchers ---------------------------------------------------------------------------------------
+
+    def publish(self, name: str, *, key: int = 0) -> Publication:
+        """Publishes the surface under a name, by which any process of this user finds and opens it (rule W1).
+
+        ``vks.open_published()`` opens it there, under the same keyed mutex. Others watch copies, which
+        this process makes: a thread of it looks at the surface up to 120 times a second while there
+        are watchers. Whenever the surface has changed and is free with `key`, the thread acquires it
+        for the time of a submit(), and releases it with the same key.
+
+        Parameters
+        ----------
+        name
+            1 to 64 printable characters.
+        key
+            The key that a release leaves when the picture is complete, 0 to 2**64 - 1.
+
+        Returns
+        -------
+        Publication
+            Its close() ends the name, as the surface's close() does, and the process's end. It may be dropped.
+
+        Raises
+        ------
+        InvalidCallError
+            A living process has the name, and the text has its pid; or the surface is a queue's or a swapchain's:
+            publish that.
+        ValueError, TypeError
+            The name or the key is not as above.
+        OSError
+            No socket can be made in the user's runtime folder.
+
+        Examples
+        --------
+        >>> with surface.publish("example"):
+        ...     print([(each.name, each.kind) for each in vks.find()])
+        [('example', 'surface')]
+        """
+        return self._publish(name, arguments.integer("key", key, 0, 2**64 - 1))
+
+    def _new_outlet(self, key: int) -> Outlet:
+        from vkshare.core.surface_outlet import SurfaceOutlet
+
+        return SurfaceOutlet(self, key)
+
+    def _picture(self) -> Picture:
+        self._open_image()
+        return Picture.of(self)
+
+    def _frame_count(self) -> int:
+        copies = sum(outlet.takes for outlet in dict(self._outlets or {}).values())
+        return max(0, self.mutex.statistics().value - copies)
+
+    def _check_watchable(self) -> None:
+        self._open_image()
+        if self._kept_by is not None:
+            raise InvalidCallError(f"this surface belongs to {self._kept_by()!r}: publish or watch that")
+        check_usage(self)
+
+    def _end(self) -> None:
+        self._close_outlets()
+        super()._end()
 
     def statistics(self) -> SurfaceStatistics:
         """Returns a snapshot of this handle."""

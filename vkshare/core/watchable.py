@@ -1,0 +1,112 @@
+"""Sources of pictures that can be published under a name, and watched."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, ClassVar
+
+from vkshare.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from vkshare.core.outlet import Outlet
+    from vkshare.core.publication import Publication
+    from vkshare.core.surface import Surface
+    from vkshare.core.watched_picture import Picture
+
+_lock = threading.RLock()  # guards _outlets of all sources
+
+
+class Watchable:
+    """A mixin for Surface, Sender, Receiver, Swapchain and Compositor."""
+
+    _published_as: ClassVar[str]  # the kind that vks.find() tells
+    _outlets: dict[int, Outlet] | None = None  # by key; made when the source is first published or watched
+    _watched: Outlet | None = None  # while there are watchers: what each frame tests
+
+    def publish(self, name: str) -> Publication:
+        """Publishes it under a name, by which any process of this user finds and opens it (rule W1).
+
+        Other processes watch copies of its frames, which the device makes on the GPU when there are
+        watchers: none of them can delay it. The receiver of a Sender can be opened by the name too,
+        once, without a copy. The name lasts until ``close()`` of the publication or of this object,
+        and dies with the process.
+
+        Parameters
+        ----------
+        name
+            1 to 64 printable characters.
+
+        Returns
+        -------
+        Publication
+            Its close() ends the name. It may be dropped.
+
+        Raises
+        ------
+        InvalidCallError
+            A living process has the name; the text has its pid.
+        UnsupportedError
+            It has no picture that can be copied: a pipe of buffers, a window's swapchain.
+        ValueError, TypeError
+            The name is not as above.
+        OSError
+            No socket can be made in the user's runtime folder.
+        """
+        return self._publish(name, 0)
+
+    def _publish(self, name: str, key: int) -> Publication:
+        from vkshare.core.publication import Publication
+
+        return Publication(self, name, key)
+
+    def _outlet(self, key: int = 0) -> Outlet:
+        """The watchers of the source, of a surface those by that key."""
+        with _lock:
+            self._check_watchable()
+            if self._outlets is None:
+                self._outlets = {}
+            if key not in self._outlets:
+                self._outlets[key] = self._new_outlet(key)
+            return self._outlets[key]
+
+    def _new_outlet(self, key: int) -> Outlet:
+        from vkshare.core.outlet import Outlet
+
+        return Outlet(self)
+
+    def _close_outlets(self) -> None:
+        """Ends names and watchers. The source's close() calls it first."""
+        if self._outlets is not None:
+            with _lock:
+                outlets, self._outlets = self._outlets, {}
+            for outlet in outlets.values():
+                outlet.close()
+
+    def _set_watched(self, outlet: Outlet | None) -> None:
+        """There are watchers now, or there are none any more. Any thread calls it."""
+        self._watched = outlet
+
+    def _show_last(self, outlet: Outlet) -> None:
+        """Have the last picture copied for a new watcher, where it is to be had. Must not wait."""
+
+    def _picture(self) -> Picture:
+        """The device of the pictures, and their size and format now. ClosedError: the source is closed."""
+        raise NotImplementedError
+
+    def _frame_count(self) -> int:
+        """Frames so far, for the rate."""
+        raise NotImplementedError
+
+    def _check_watchable(self) -> None:
+        """Raises where the source has no picture to be copied."""
+        raise NotImplementedError
+
+
+def check_usage(surface: Surface) -> None:
+    """UnsupportedError: the surface cannot be copied."""
+    if "copy" not in surface.usage:
+        raise UnsupportedError(
+            "watching this surface",
+            f"it was created with usage {sorted(surface.usage)}, and copies need 'copy'",
+            'create it with usage "copy" too',
+        )
