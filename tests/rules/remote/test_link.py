@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from contextlib import ExitStack
 
@@ -16,6 +17,7 @@ from support.run_volumes import rounds, seeded, unhurried
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
 from vkshare.remote import Link, LinkEvents, LinkListener, LinkState
 from vkshare.remote.link_messages import LANE_WINDOW, MAX_MESSAGE, Packet, encode
+from vkshare.testing.link import LinkProxy
 
 pytestmark = [pytest.mark.no_driver, unhurried]
 
@@ -258,6 +260,23 @@ def test_presents_to_a_stalled_viewer_are_replaced_and_their_synchronisation_is_
     presents = sum(message.startswith(b"present") for message in arrived)
     assert presents <= 5
     assert pair.host.statistics().outbox.replaced == count - presents
+
+
+@pytest.mark.rule("M8")
+def test_control_overtakes_bulk_on_a_slow_link_whose_queue_is_long(stack: ExitStack) -> None:
+    host, viewer = End(), End()
+    listener = stack.enter_context(listen(host))
+    proxy = stack.enter_context(LinkProxy(listener.address, delay=0.02, rate=1_000_000, queue=1 << 24))
+    stack.enter_context(join(viewer, proxy.address))
+    for number in range(3):
+        for lane in (1, 2, 3):
+            put(listener.link, lane, random.Random(lane).randbytes(MAX_MESSAGE // 4))
+        put(listener.link, 0, b"now %d" % number)
+    assert listener.link.flush(WAIT)
+    lanes = [lane for lane, _ in viewer.messages]
+    assert lanes[0] == 0, "it was sent last and came first"
+    assert len(viewer.of_lane(0)) == 3
+    assert len(lanes) == 12
 
 
 # ---- hostile peers ---------------------------------------------------------------------------------------------------
