@@ -5,6 +5,7 @@ A stream knows the last 2 MiB, so that a frame that resembles earlier ones costs
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from vkshare.errors import UnsupportedError
@@ -14,14 +15,14 @@ _LEVEL = 3
 _WINDOW_LOG = 21  # of the history; the decoder refuses more, and so bounds its memory
 
 
-def _zstandard() -> Any:
+def zstandard() -> Any:
+    """Return the package, imported on first use. UnsupportedError: it is not installed."""
     try:
-        import zstandard
+        return importlib.import_module("zstandard")
     except ImportError:
         raise UnsupportedError(
             "a link between machines", "the package zstandard is not installed", "pip install vkshare[remote]"
         ) from None
-    return zstandard
 
 
 class Compressor:
@@ -34,7 +35,7 @@ class Compressor:
     """
 
     def __init__(self) -> None:
-        library = _zstandard()
+        library = zstandard()
         parameters = library.ZstdCompressionParameters.from_level(_LEVEL, window_log=_WINDOW_LOG)
         self._stream = library.ZstdCompressor(compression_params=parameters).compressobj()
         self._flush = library.COMPRESSOBJ_FLUSH_BLOCK
@@ -73,7 +74,7 @@ class Decompressor:
     """
 
     def __init__(self) -> None:
-        library = _zstandard()
+        library = zstandard()
         self._out = _Bounded()
         decoder = library.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
         self._stream = decoder.stream_writer(self._out, closefd=False)

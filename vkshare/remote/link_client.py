@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from vkshare.errors import RemoteLostError
-from vkshare.remote import addresses, tls
+from vkshare.remote import addresses, compression, tls
 from vkshare.remote.handshake import (
     BUSY,
     DEADLINE,
@@ -91,6 +91,7 @@ def connect(
         The package zstandard is not installed.
     """
     deadline = Deadline(timeout)
+    compression.zstandard()  # says now what the link's thread would need
     secret = Token(token)
     wanted = addresses.parse(address)
     resolved = addresses.resolve(wanted)

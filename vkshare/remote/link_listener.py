@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from vkshare.remote import addresses, tls
+from vkshare.remote import addresses, compression, tls
 from vkshare.remote.handshake import (
     BUSY,
     DEADLINE,
@@ -97,6 +97,7 @@ class LinkListener(FlagClosing):
         grace: float = GRACE,
     ) -> None:
         secret = Token(token)
+        compression.zstandard()  # says now what the link's thread would need
         wanted = addresses.parse(bind)
         resolved = addresses.resolve(wanted)
         context, der = tls.host_context(certificate, wanted, resolved)

@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 from vkshare.errors import UnsupportedError
+from vkshare.remote import LinkEvents, LinkListener, connect
 from vkshare.remote.compression import Compressor, Decompressor
 from vkshare.remote.link_messages import FRAME, MAX_DECODED, MAX_ENCODED, LinkError
 
@@ -81,3 +82,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(UnsupportedError, match=r"pip install vkshare\[remote\]"):
         Compressor()
+    with pytest.raises(UnsupportedError, match=r"pip install vkshare\[remote\]"):
+        LinkListener("127.0.0.1:0", "a token of the tests", events=LinkEvents(print))
+    with pytest.raises(UnsupportedError, match=r"pip install vkshare\[remote\]"):
+        connect("127.0.0.1:1", "a token of the tests", events=LinkEvents(print))

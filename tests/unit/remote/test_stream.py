@@ -112,7 +112,7 @@ def test_a_long_packet_of_a_fast_connection_is_sent_again_on_a_slow_one() -> Non
 
 
 def _honest(dice: random.Random, n_frames: int) -> list[bytes]:
-    """The packets of some frames of a true conversation."""
+    """The packets of some frames of an honest sender."""
     outbox, frames = Outbox(), []
     sender = Stream(Session(1, bytes(16), outbox), KEEPALIVE, 0.0)
     for now in range(n_frames):
