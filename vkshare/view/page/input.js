@@ -29,8 +29,8 @@ export class Input {
   #keys = new Map(); // physical key -> the key that it was when it went down
   #touches = new Set();
 
-  /** send(event) is called with each event. */
-  constructor(canvas, stage, layout, send, leave) {
+  /** send(event) is called with each event, leave() when the user wants the focus to go elsewhere. */
+  constructor(canvas, stage, layout, { send, leave }) {
     this.#canvas = canvas;
     this.#layout = layout;
     this.#send = send;

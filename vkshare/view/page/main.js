@@ -15,6 +15,11 @@ const layout = new Layout(canvas, $("stage"));
 const status = new Status();
 const root = document.documentElement;
 
+const REFUSED = "The server refuses this page: its token is not this server's, or too many pages are open. "
+  + "Open the address that the server has printed.";
+const MOST_FAILURES = 2;
+const PATIENCE = 500; // ms for the pictures of a decoder before tiles are drawn without them
+
 let config = null; // the newest CONFIG
 let hasEnded = false;
 let session = 0; // of the connection: work for an earlier one is given up
@@ -22,24 +27,31 @@ let order = Promise.resolve(); // pictures are shown one after the other, whatev
 let clock = NaN; // the server's clock minus this page's, ms
 let quickest = Infinity; // of the round trips that have set it
 
-const video = new Video(
-  (frame) => context.drawImage(frame, 0, 0, config.width, config.height, 0, 0, config.width, config.height),
-  (error) => {
-    console.warn("the video decoder has failed:", error.message);
-    connection.send({ type: "mode", mode: "lossless" });
-    connection.restart();
-  },
-);
+let canDecode = hasVideo; // until the decoder has failed MOST_FAILURES times
+let failures = 0;
+let decoding = Promise.resolve(); // the newest access unit's picture
+let newestShown = -1; // the frame that was acknowledged last
+let newestTiles = -1; // the frame of the newest tiles: video of before is not drawn over them
+
+const video = new Video((error) => {
+  console.warn("the video decoder has failed:", error.message);
+  failures += 1;
+  if (failures >= MOST_FAILURES) withoutVideo("The video decoder of this browser has failed: pictures come lossless");
+  connection.restart();
+});
 
 const connection = new Connection(takeToken(), {
   open() {
     session += 1;
     order = Promise.resolve();
+    decoding = Promise.resolve();
+    newestShown = newestTiles = -1;
     quickest = Infinity;
     hasEnded = false;
+    video.close();
     input.reset();
-    connection.send({ type: "hello", version: messages.VERSION, codecs: hasVideo ? ["h264", "vp9", "av1"] : [] });
-    if ($("quality").value !== "auto" || !hasVideo) sendQuality();
+    connection.send({ type: "hello", version: messages.VERSION, codecs: canDecode ? ["h264", "vp9", "av1"] : [] });
+    if ($("quality").value !== "auto" || !canDecode) sendQuality();
     connection.send({ type: "ping", time: performance.now() });
     input.resize();
   },
@@ -51,7 +63,7 @@ const connection = new Connection(takeToken(), {
     if (hasEnded) return;
     const when = seconds < 1 ? "now" : `in ${seconds.toFixed(0)} s`;
     if (isRefused) {
-      status.state("refused", "The server refuses this page: its token is not this server's, or too many pages are open. Open the address that the server has printed.", true);
+      status.state("refused", REFUSED, true);
     } else {
       const text = config ? "The connection is lost" : "The server does not answer";
       status.state(config ? "lost" : "connecting", `${text}. Trying again ${when}.`, seconds >= 1);
@@ -59,7 +71,10 @@ const connection = new Connection(takeToken(), {
   },
 });
 
-const input = new Input(canvas, $("stage"), layout, (event) => connection.send({ type: "event", ...event }), () => $("zoom").focus());
+const input = new Input(canvas, $("stage"), layout, {
+  send: (event) => connection.send({ type: "event", ...event }),
+  leave: () => $("zoom").focus(),
+});
 
 /** Sets the server's clock by the quickest round trip, of which half is the way back. */
 function pong({ type, time, clock: theirs }) {
@@ -97,7 +112,9 @@ async function show(message, ready, from) {
       break;
     case "tiles": {
       const bytes = await ready;
+      await Promise.race([decoding, new Promise((done) => setTimeout(done, PATIENCE))]);
       if (from !== session) return;
+      newestTiles = message.frame;
       layout.resize(message.width, message.height);
       tiles.draw(context, message.rectangles, bytes);
       shown(message);
@@ -105,10 +122,12 @@ async function show(message, ready, from) {
     }
     case "video": {
       layout.resize(message.width, message.height);
+      const { frame, width, height } = message;
       // The next access unit goes to the decoder before this one's picture is there: decoders work in parallel.
-      video.decode(message.timestamp, message.isKey, message.data).then((isShown) => {
-        if (isShown && from === session) shown(message);
+      decoding = video.decode(frame, message.isKey, message.data, (picture) => {
+        if (from === session && frame > newestTiles) context.drawImage(picture, 0, 0, width, height, 0, 0, width, height);
       });
+      decoding.then((isShown) => isShown && from === session && shown(message));
       break;
     }
     case "end":
@@ -122,20 +141,21 @@ async function configure(message) {
   config = message;
   layout.resize(message.width, message.height);
   status.source(message.name, message.width, message.height);
-  if (message.codec && message.codec !== video.codec && !(await video.configure(message.codec, message.width, message.height))) {
+  if (message.codec && canDecode && !(await video.configure(message.codec, message.width, message.height))) {
     connection.send({ type: "mode", mode: "lossless" });
   }
-  label(!message.codec);
 }
 
 /** Says how the newest picture came. */
 function label(isLossless) {
-  status.mode(isLossless ? "lossless" : `video ${messages.nameOf(config.codec)}`, isLossless);
+  status.mode(isLossless ? "lossless" : `video ${messages.nameOf(video.codec)}`, isLossless);
   root.dataset.mode = isLossless ? "lossless" : "video";
 }
 
 /** A picture is on the canvas: the server may send another, and the texts around it follow. */
 function shown(message) {
+  if (message.frame <= newestShown) return; // tiles went before it
+  newestShown = message.frame;
   connection.send({ type: "ack", frame: message.frame });
   label(message.type === "tiles");
   status.shown(message.time ? performance.now() + clock - message.time : NaN);
@@ -147,7 +167,14 @@ function shown(message) {
 }
 
 function sendQuality() {
-  connection.send({ type: "mode", mode: hasVideo ? $("quality").value : "lossless" });
+  connection.send({ type: "mode", mode: canDecode ? $("quality").value : "lossless" });
+}
+
+function withoutVideo(why) {
+  canDecode = false;
+  $("quality").value = "lossless";
+  $("quality").disabled = true;
+  $("quality").title = why;
 }
 
 $("quality").addEventListener("change", sendQuality);
@@ -163,8 +190,5 @@ $("full").addEventListener("click", async () => {
 addEventListener("hashchange", () => {
   if (location.hash) location.reload(); // another address was opened in this tab: its token counts
 });
-if (!hasVideo) {
-  $("quality").disabled = true;
-  $("quality").title = "This browser has no WebCodecs here: pictures come lossless";
-}
+if (!hasVideo) withoutVideo("This browser has no WebCodecs here: pictures come lossless");
 connection.open();

@@ -5,13 +5,11 @@ export const hasVideo = typeof VideoDecoder === "function";
 export class Video {
   #decoder = null;
   #codec = "";
-  #draw;
   #fail;
-  #waiting = new Map(); // timestamp -> how the wait for its picture ends
+  #waiting = new Map(); // number of an access unit -> what is done with its picture, and how the wait for it ends
 
-  /** draw(frame) draws a decoded VideoFrame; fail(error) is called once where the decoder gives up. */
-  constructor(draw, fail) {
-    this.#draw = draw;
+  /** fail(error) is called once where the decoder gives up. */
+  constructor(fail) {
     this.#fail = fail;
   }
 
@@ -32,13 +30,14 @@ export class Video {
 
   get codec() { return this.#codec; }
 
-  /** Decodes an access unit; the promise ends when its picture is drawn, or given up. */
-  decode(timestamp, isKey, data) {
+  /** Decodes an access unit, and calls draw() with its VideoFrame; the promise ends then, or when it is given up.
+   *  Decoders pass timestamps through as they are: the unit's number is one that no other unit has. */
+  decode(number, isKey, data, draw) {
     if (!this.#decoder || this.#decoder.state !== "configured") return Promise.resolve(false);
     return new Promise((done) => {
-      this.#waiting.set(timestamp, done);
+      this.#waiting.set(number, { draw, done });
       try {
-        this.#decoder.decode(new EncodedVideoChunk({ type: isKey ? "key" : "delta", timestamp, data }));
+        this.#decoder.decode(new EncodedVideoChunk({ type: isKey ? "key" : "delta", timestamp: number, data }));
       } catch (error) {
         this.#broken(error);
       }
@@ -49,18 +48,18 @@ export class Video {
     const decoder = this.#decoder;
     this.#decoder = null;
     if (decoder && decoder.state !== "closed") decoder.close();
-    for (const done of this.#waiting.values()) done(false);
+    for (const { done } of this.#waiting.values()) done(false);
     this.#waiting.clear();
   }
 
   #shown(frame) {
+    const waiting = this.#waiting.get(frame.timestamp);
+    this.#waiting.delete(frame.timestamp);
     try {
-      this.#draw(frame);
+      waiting?.draw(frame);
     } finally {
-      const done = this.#waiting.get(frame.timestamp);
-      this.#waiting.delete(frame.timestamp);
       frame.close();
-      done?.(true);
+      waiting?.done(true);
     }
   }
 
