@@ -48,6 +48,7 @@ EXAMPLES = {  # those that users meet first
     "Sender.frame",
     "Receiver.frame",
     "Swapchain.frame",
+    "view.serve",
     "Window",
 }
 NO_VERBS = re.compile(r"(A|An|The|This|That|One|Its|Whether|Each|Every|As|For|Until|At|In|With|Same|How|Why|Where)\b")

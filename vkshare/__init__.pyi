@@ -6,6 +6,7 @@ from vkshare import formats as formats
 from vkshare import interop as interop
 from vkshare import server as server
 from vkshare import testing as testing
+from vkshare import view as view
 from vkshare import vsync as vsync
 from vkshare.core.adapter import Adapter as Adapter
 from vkshare.core.adapter import Capabilities as Capabilities

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vkshare.util.closing import Scoped
-from vkshare.view.encoder import Encoder
-from vkshare.view.feed import Feed
 from vkshare.view.sources import Source
 
 if TYPE_CHECKING:
@@ -28,6 +26,9 @@ class Show(Scoped):
     """
 
     def __init__(self, source: Any, device: Device | None, name: str) -> None:
+        from vkshare.view.encoder import Encoder  # here, because NumPy and PyAV take their time to load
+        from vkshare.view.feed import Feed
+
         with contextlib.ExitStack() as made:
             self._source = made.enter_context(Source(source, device))
             self._feed = Feed(self._source.receiver)
