@@ -65,7 +65,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 20) 
 
 
 def seen(display: str, window: int, picture: np.ndarray, timeout: float = 20) -> None:
-    """The X window shows the picture, as another client of its server sees it."""
+    """The X window shows the picture, as another client of its server sees it. AssertionError: not within `timeout`."""
     import xcffib
     import xcffib.xproto as x
 
@@ -73,7 +73,10 @@ def seen(display: str, window: int, picture: np.ndarray, timeout: float = 20) ->
     height, width = picture.shape[:2]
 
     def read() -> np.ndarray:
-        got = client.core.GetImage(x.ImageFormat.ZPixmap, window, 0, 0, width, height, 0xFFFFFFFF).reply()
+        try:
+            got = client.core.GetImage(x.ImageFormat.ZPixmap, window, 0, 0, width, height, 0xFFFFFFFF).reply()
+        except x.MatchError:  # the window is not mapped yet
+            return np.zeros_like(picture)
         rgba = np.frombuffer(got.data.buf(), np.uint8).reshape(height, width, 4)[:, :, [2, 1, 0, 3]]
         rgba[:, :, 3] = 255
         return rgba
