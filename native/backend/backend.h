@@ -3,6 +3,7 @@
 #define VKS_BACKEND_H
 
 #include "device/device.h"
+#include "backend/relay.h"
 
 /* Both set device->impl, which is freed with the device, because completed() may be called after
  * the shutdown. */

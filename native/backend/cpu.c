@@ -21,6 +21,7 @@ typedef struct cpu_queue {
     uint32_t threads;
     _Atomic uint64_t completed;
     struct vks_pool *pool;
+    vks_relay *relay; /* NULL: the rasteriser draws; set before the first batch */
     uintptr_t thread;
 } cpu_queue;
 
@@ -28,8 +29,11 @@ static bool run(cpu_queue *queue, const job *todo)
 {
     for (uint32_t i = 0; i < todo->n; i++) {
         const vks_commands *c = todo->commands[i];
-        if (vks_program_run(c->program, c->images, (uint32_t)c->n_images, queue->pool) != VKS_RASTER_OK)
-            return false; /* out of memory, or images that do not match the compiled program */
+        bool ran = queue->relay
+                       ? vks_relay_send(queue->relay, c->relayed, c->relayed_size)
+                       : vks_program_run(c->program, c->images, (uint32_t)c->n_images, queue->pool) == VKS_RASTER_OK;
+        if (!ran)
+            return false; /* out of memory, images that do not match the program, or no relay is there any more */
     }
     return true;
 }
@@ -76,7 +80,7 @@ static vks_status start(vks_device *device)
     cpu_queue *queue = device->impl;
     if (queue->started)
         return VKS_OK;
-    if (!queue->pool && vks_pool_create(queue->threads, &queue->pool) != 0)
+    if (!queue->relay && !queue->pool && vks_pool_create(queue->threads, &queue->pool) != 0)
         queue->pool = NULL; /* without a pool the worker renders alone */
     vks_status status = vks_thread_start("vkshare-cpu", work, device, &queue->thread);
     queue->started = status == VKS_OK;
@@ -147,6 +151,8 @@ static void stop(vks_device *device)
     queue->stop = true;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->lock);
+    if (queue->relay) /* the worker may wait for an answer */
+        vks_relay_end(queue->relay, VKS_RELAY_PATIENCE);
     if (queue->started)
         vks_thread_join(queue->thread);
 }
@@ -156,6 +162,8 @@ static void destroy(vks_device *device)
     cpu_queue *queue = device->impl;
     vks_pool_destroy(queue->pool);
     queue->pool = NULL;
+    vks_relay_destroy(queue->relay);
+    queue->relay = NULL;
 }
 
 static vks_status create_timeline(vks_device *device, uint64_t initial, uint64_t *semaphore)
@@ -224,4 +232,25 @@ vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)
     device->impl = queue;
     device->backend = &backend;
     return VKS_OK;
+}
+
+vks_status vks_device_set_relay(vks_device *device, int fd, uint32_t opcode, uint32_t version)
+{
+    VKS_NEEDS(device);
+    if (device->timeline)
+        return vks_fail(VKS_UNSUPPORTED, 0, "a relay is for devices without Vulkan");
+    pthread_mutex_lock(&device->lock);
+    cpu_queue *queue = device->impl;
+    vks_status status = vks_device_check(device);
+    if (!status && (queue->relay || atomic_load(&device->submitted)))
+        status = vks_fail(VKS_BAD_CALL, 0, "the device has a relay, or has drawn already");
+    if (!status)
+        status = vks_relay_create(fd, opcode, version, &queue->relay);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+bool vks_device_is_relayed(const vks_device *device)
+{
+    return !device->timeline && ((const cpu_queue *)device->impl)->relay != NULL;
 }

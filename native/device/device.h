@@ -142,6 +142,8 @@ struct vks_commands {
     vks_program *program;
     struct vks_image *images; /* one per slot of the program */
     size_t n_images;
+    uint8_t *relayed; /* owned; in place of a program: the body of the request that the relay sends */
+    size_t relayed_size;
     _Atomic uint64_t last_serial;
     void (*retire)(void *user);
     void *user;

@@ -1,4 +1,8 @@
 /* CommandList: the argument of submit(), compiled when first submitted. A subclass records. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "submit/compile.h"
 #include "vkpy.h"
 
 int vkpy_commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -114,6 +118,35 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *arguments)
     return result;
 }
 
+/* `body` of a request that the device's relay sends, with the one surface that it uses. */
+static PyObject *commands_set_relayed(PyObject *object, PyObject *arguments)
+{
+    vkpy_commands *self = (vkpy_commands *)object;
+    PyObject *surface;
+    const char *body;
+    Py_ssize_t size;
+    int writes;
+    VKPY_LIVE_BY(self, device);
+    if (!PyArg_ParseTuple(arguments, "y#O!p:CommandList._set_relayed", &body, &size, vkpy_surface_type, &surface,
+                          &writes))
+        return NULL;
+    VKPY_LIVE((vkpy_surface *)surface);
+    if (self->core != NULL)
+        return vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: _reset() it first");
+    uint8_t *copy = malloc((size_t)size + 1);
+    if (copy == NULL)
+        return PyErr_NoMemory();
+    memcpy(copy, body, (size_t)size);
+    vks_use use = {((vkpy_surface *)surface)->core, writes != 0};
+    vks_status status = vks_commands_create_relayed(self->device->core, copy, (size_t)size, &use, 1, &self->core);
+    if (status != VKS_OK) {
+        free(copy);
+        return vkpy_raise(status, "CommandList._set_relayed");
+    }
+    self->surface = Py_NewRef(surface);
+    Py_RETURN_NONE;
+}
+
 VKPY_GETTER_BY(commands_device, vkpy_commands, device, Py_NewRef((PyObject *)self->device))
 VKPY_GETTER_BY(commands_surfaces, vkpy_commands, device,
                self->surface != NULL ? PyTuple_Pack(1, self->surface) : PyTuple_New(0))
@@ -125,6 +158,7 @@ static PyObject *commands_is_compiled(PyObject *object, void *Py_UNUSED(ignored)
 
 static PyMethodDef methods[] = {
     {"_set_vulkan", commands_set_vulkan, METH_VARARGS, "Sets recorded VkCommandBuffers as what was compiled."},
+    {"_set_relayed", commands_set_relayed, METH_VARARGS, "Sets a request of the device's relay as what was compiled."},
     {"_reset", commands_reset, METH_NOARGS, "Drops the compiled commands."},
     {NULL, NULL, 0, NULL},
 };

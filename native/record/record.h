@@ -138,6 +138,11 @@ vks_status vks_recording_append(vks_recording *to, const vks_recording *from, si
 /* The same commands for the rasteriser; slot i is use i. The caller owns the program. */
 vks_status vks_recording_program(const vks_recording *recording, uint32_t subpixel_bits, vks_program **out);
 
+/* The same for another process, which draws it on another machine: the body of a relay request in
+ * msgpack (docs/server.md), in which surfaces are the numbers that their drawables have as `image`.
+ * The caller frees *data. VKS_UNSUPPORTED: a copy from or to a buffer. */
+vks_status vks_recording_encode(const vks_recording *recording, uint8_t **data, size_t *size);
+
 /* ---- recorders ------------------------------------------------------------------------------------------------- */
 
 /* Numbers of pipelines; each is made for one format of the target (vks_drawable_info.format). */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/relay.h"
 #include "raster/program.h"
 #include "submit/compile.h"
 #include "submit/submit.h"
@@ -13,6 +14,7 @@ static void destroy(vks_commands *commands)
     if (commands->program && commands->device->process == vks_process)
         vks_program_destroy(commands->program);
     free(commands->images);
+    free(commands->relayed);
     vks_device_unref(commands->device);
     free(commands);
 }
@@ -127,6 +129,34 @@ static vks_status compile_program(vks_device *device, const vks_recording *recor
     return status;
 }
 
+vks_status vks_commands_create_relayed(vks_device *device, uint8_t *body, size_t size, const vks_use *uses,
+                                       size_t n_uses, vks_commands **out)
+{
+    VKS_NEEDS(device, body, out);
+    vks_status status = vks_device_is_relayed(device)
+                            ? create(device, uses, n_uses, out)
+                            : vks_fail(VKS_UNSUPPORTED, 0, "the device has no relay, which draws on another machine");
+    if (status)
+        return status;
+    (*out)->relayed = body;
+    (*out)->relayed_size = size;
+    return VKS_OK;
+}
+
+static vks_status compile_relayed(vks_device *device, const vks_recording *recording, vks_commands **out)
+{
+    uint8_t *body;
+    size_t size, n_uses;
+    vks_status status = vks_recording_encode(recording, &body, &size);
+    if (status)
+        return status;
+    const vks_use *uses = vks_recording_uses(recording, &n_uses);
+    status = vks_commands_create_relayed(device, body, size, uses, n_uses, out);
+    if (status)
+        free(body);
+    return status;
+}
+
 vks_status vks_commands_compile(vks_device *device, const vks_recording *recording, vks_recorder *recorder,
                                 uint32_t subpixel_bits, vks_record_problem *problem, vks_commands **out)
 {
@@ -134,6 +164,8 @@ vks_status vks_commands_compile(vks_device *device, const vks_recording *recordi
     vks_status status = vks_device_state(device);
     if (status) /* in a forked child the driver must not even be asked */
         return status;
+    if (vks_device_is_relayed(device))
+        return compile_relayed(device, recording, out);
     return recorder ? compile_vulkan(device, recording, recorder, problem, out)
                     : compile_program(device, recording, subpixel_bits, out);
 }

@@ -13,6 +13,11 @@
 vks_status vks_commands_compile(vks_device *device, const vks_recording *recording, vks_recorder *recorder,
                                 uint32_t subpixel_bits, vks_record_problem *problem, vks_commands **out);
 
+/* One request for a device with a relay (backend/relay.h), with the surfaces that it uses. On success the
+ * list owns `body`, which was malloc()ed. */
+vks_status vks_commands_create_relayed(vks_device *device, uint8_t *body, size_t size, const vks_use *uses,
+                                       size_t n_uses, vks_commands **out);
+
 #pragma GCC visibility pop
 
 #endif
