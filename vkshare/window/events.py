@@ -56,7 +56,7 @@ class Event:
     char_str: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """Return the event as a dict with the fields of its type only, as handlers written for rendercanvas expect it."""
+        """Return the event as a dict with the fields of its type only, which handlers for rendercanvas expect."""
         names = ("event_type", *FIELDS[self.event_type], "time_stamp")
         return {name: getattr(self, name) for name in names}
 
