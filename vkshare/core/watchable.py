@@ -21,6 +21,7 @@ class Watchable:
 
     _published_as: ClassVar[str]  # the kind that vks.find() tells
     _outlets: dict[int, Outlet] | None = None  # by key; made when the source is first published or watched
+    _publications: tuple[Publication, ...] = ()  # which last as long as the source
     _watched: Outlet | None = None  # while there are watchers: what each frame tests
 
     def publish(self, name: str) -> Publication:
@@ -74,9 +75,19 @@ class Watchable:
 
         return Outlet(self)
 
+    def _keep_publication(self, publication: Publication) -> None:
+        with _lock:
+            self._publications = (*self._publications, publication)
+
+    def _drop_publication(self, publication: Publication) -> None:
+        with _lock:
+            self._publications = tuple(each for each in self._publications if each is not publication)
+
     def _close_outlets(self) -> None:
         """Ends names and watchers. The source's close() calls it first."""
-        if self._outlets is not None:
+        for publication in self._publications:
+            publication.close()
+        if self._outlets:
             with _lock:
                 outlets, self._outlets = self._outlets, {}
             for outlet in outlets.values():

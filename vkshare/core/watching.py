@@ -50,7 +50,7 @@ def watch(source: Watchable | Published | str, device: Device, *, count: int = 3
     ------
     TypeError, ValueError
         An argument is not as above.
-    LookupError
+    FileNotFoundError
         No living process has published the name.
     DeviceMismatchError
         The device cannot open memory of the source's device: ``device_for()`` opens one that can.
@@ -103,7 +103,7 @@ def device_for(source: Watchable | Published | str, *, name: str = "") -> Device
 
     Raises
     ------
-    LookupError
+    FileNotFoundError
         No living process has published the name.
     ValueError
         This process does not find the adapter.

@@ -150,7 +150,7 @@ class FdBroker:
             for fd, events in poll.poll(max(1, int((until - now) * 1000) + 1)):
                 if fd in requests:
                     requests[fd].receive(events)
-                elif (sock := _accepted(listener.sock)) is not None:
+                elif (sock := sockets.accept(listener.sock)) is not None:
                     requests[sock.fileno()] = _Request(sock, time.monotonic() + _REQUEST_TIMEOUT)
                 else:
                     pause = time.monotonic() + _ACCEPT_PAUSE
@@ -220,21 +220,6 @@ class _Request:
             token = b""
         self.token = token or self.token
         self.expires = time.monotonic() + _ANSWER_TIMEOUT if token else 0.0
-
-
-def _accepted(listener: socket.socket) -> socket.socket | None:
-    """Accept the next connection of a process of this user. Return None if there is none."""
-    try:
-        sock, _ = listener.accept()
-    except OSError:  # the peer has hung up, or this process has no fd left
-        return None
-    try:
-        sock.setblocking(False)
-        sockets.check_peer(sock)
-    except OSError:
-        sock.close()
-        return None
-    return sock
 
 
 _broker = FdBroker()

@@ -51,8 +51,12 @@ def check_folder(folder: Path) -> None:
     Any other folder was chosen by the user, and may be shared. bind() or connect() report a missing
     folder.
     """
-    if folder not in folders():
-        return
+    if folder in folders():
+        check_private(folder)
+
+
+def check_private(folder: Path) -> None:
+    """Raises InvalidCallError if another user owns the folder or can write to it. A missing one is no error."""
     with contextlib.suppress(FileNotFoundError):
         status = folder.lstat()
         if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022:
@@ -90,6 +94,21 @@ def connect(sock: socket.socket, path: Path) -> int:
     check_folder(path.parent)
     sock.connect(os.fspath(path))
     return check_peer(sock)
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """Accepts the next connection of a process of this user, for calls that do not wait. None: there is none."""
+    try:
+        sock, _ = listener.accept()
+    except OSError:  # the peer has hung up, or this process has no fd left
+        return None
+    try:
+        sock.setblocking(False)
+        check_peer(sock)
+    except OSError:
+        sock.close()
+        return None
+    return sock
 
 
 def _in_tmp() -> Path:

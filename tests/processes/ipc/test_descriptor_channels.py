@@ -348,7 +348,7 @@ def test_sockets_of_senders_that_were_killed_are_removed_by_the_next_one(
 @pytest.mark.rule("I8", "X14")
 def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it looks now and then, and does not spin."""
-    accepted, looks = fd_broker._accepted, []
+    accepted, looks = sockets.accept, []
 
     def accept(listener: socket.socket) -> socket.socket | None:
         looks.append(accepted(listener))
@@ -367,7 +367,7 @@ def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.
             data, fds, _, _ = socket.recv_fds(sock, 10, 8)
             assert (data, len(fds)) == (b"here", 1)
 
-    monkeypatch.setattr(fd_broker, "_accepted", accept)
+    monkeypatch.setattr(sockets, "accept", accept)
     in_child(child)
 
 

@@ -1,0 +1,325 @@
+"""Published names: their sockets in the user's runtime folder, and the calls of processes that look for them (W1).
+
+A name has a Unix socket of type SOCK_SEQPACKET, whose file is named after a hash of the name: no
+character of a name can lead out of the folder. A connection carries one request, a fixed struct.
+The answer is one message of msgpack; for OPEN and WATCH a descriptor's message follows. The
+connection of a WATCH stays open as long as the watcher lives.
+
+Both sides check the folder, and that the other process is of the same user (rule X19). Whatever
+comes is checked before it is used (rule X13).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import math
+import os
+import select
+import socket
+import struct
+import time
+import weakref
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from vkshare import errors, formats
+from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, UnsupportedError, VkshareError
+from vkshare.ipc import socket_files, sockets
+from vkshare.ipc.descriptors import Descriptor
+from vkshare.util.closing import on_error
+
+PREFIX = "vkshare-name-"  # of sockets' names
+LONGEST_NAME = 64  # characters
+DESCRIBE, OPEN, WATCH = 1, 2, 3
+KINDS = ("surface", "pipe", "receiver", "swapchain", "compositor")
+
+REQUEST = struct.Struct("<4sHHI")  # magic, version, one of the above, surfaces of a watcher's pipe
+_MAGIC, _VERSION = b"vksN", 1
+LONGEST_ANSWER = 8192  # bytes
+_LONGEST_TEXT = 2000  # characters of an error
+_LARGEST_SIDE = 2**31 - 1
+_CONNECT_PAUSE = 0.01  # seconds between attempts while the listener's backlog is full
+
+_DescriptorOf = TypeVar("_DescriptorOf", bound=Descriptor)
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What a publisher says about itself."""
+
+    name: str
+    kind: str  # of KINDS
+    width: int  # pixels
+    height: int
+    format: str
+    rate: float  # frames a second that came lately
+    backend: str  # of the device, "vulkan" or "cpu"
+    adapter: bytes  # UUID
+    adapter_name: str
+    key: int  # by which a surface is complete
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A publisher's answer: what it is, or the class and the text of an error."""
+
+    what: Description | None = None
+    error: str = ""
+    text: str = ""
+
+
+# ---- names and their paths ---------------------------------------------------------------------------------------
+
+
+def checked(name: object) -> str:
+    """Returns the name. TypeError, ValueError: it is none."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, not {type(name).__name__}")
+    if not (1 <= len(name) <= LONGEST_NAME and name.isprintable()):
+        raise ValueError(f"name is {name!r}; allowed are 1 to {LONGEST_NAME} printable characters")
+    return name
+
+
+def folders() -> list[Path]:
+    """Returns the folders that have names: the first is the one to publish in."""
+    found = sockets.folders()
+    usual = Path(f"/run/user/{os.geteuid()}")  # XDG_RUNTIME_DIR, in sessions that set it
+    if len(found) == 1 and usual.is_dir():
+        return [usual, *found]
+    return found
+
+
+def file_name(name: str) -> str:
+    """Returns the name of the socket's file."""
+    return PREFIX + hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def path_to_publish(name: str) -> Path:
+    """Returns the path of the socket. InvalidCallError: another user can write to the folder."""
+    for folder in folders():
+        path = folder / file_name(name)
+        if len(os.fsencode(path)) <= sockets.LONGEST_PATH:
+            sockets.check_private(folder)
+            return path
+    raise InvalidCallError(f"the path of the runtime folder is too long for a socket: {folders()[0]}")
+
+
+def paths_of(name: str) -> list[Path]:
+    """Returns the paths where the name may be."""
+    return [folder / file_name(name) for folder in folders()]
+
+
+def all_paths() -> list[Path]:
+    """Returns the sockets of all names, living or dead. Folders that others can write to are left out."""
+    found: list[Path] = []
+    for folder in folders():
+        with contextlib.suppress(OSError, InvalidCallError):
+            sockets.check_private(folder)
+            names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(PREFIX)]
+            found += [folder / each for each in sorted(names) if not each.endswith(".lock")]
+    return [path for path in found if len(os.fsencode(path)) <= sockets.LONGEST_PATH]
+
+
+def remove_dead(path: Path) -> None:
+    """Removes the files of a name whose owner is dead."""
+    socket_files.remove_dead(path, socket.SOCK_SEQPACKET)
+
+
+# ---- messages ----------------------------------------------------------------------------------------------------
+
+
+def request(operation: int, count: int) -> bytes:
+    return REQUEST.pack(_MAGIC, _VERSION, operation, count)
+
+
+def parse_request(data: bytes) -> tuple[int, int]:
+    """Returns operation and count. DescriptorError: it is no request."""
+    if len(data) != REQUEST.size:
+        raise DescriptorError(f"a request of {len(data)} bytes; it has {REQUEST.size}")
+    magic, version, operation, count = REQUEST.unpack(data)
+    if magic != _MAGIC or version != _VERSION or operation not in (DESCRIBE, OPEN, WATCH):
+        raise DescriptorError(f"a request with magic {magic!r}, version {version} and operation {operation}")
+    return operation, count
+
+
+def refusal(error: BaseException) -> Answer:
+    """Returns the answer that has an error."""
+    return Answer(error=type(error).__name__, text=str(error)[:_LONGEST_TEXT])
+
+
+def pack(answer: Answer) -> bytes:
+    return msgspec.msgpack.encode(answer)
+
+
+def parse_answer(data: bytes) -> Description:
+    """Returns the description. DescriptorError: it is none. Else the error that the publisher told."""
+    try:
+        answer = msgspec.msgpack.decode(data, type=Answer)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise DescriptorError(f"the publisher's answer is malformed: {error}") from None
+    if answer.what is None:
+        raise _told(answer)
+    _check(answer.what)
+    return answer.what
+
+
+def _check(what: Description) -> None:
+    """Refuses values that no publisher has."""
+    known = set(formats.FORMATS)
+    if not (
+        1 <= len(what.name) <= LONGEST_NAME
+        and what.name.isprintable()
+        and what.kind in KINDS
+        and 1 <= what.width <= _LARGEST_SIDE
+        and 1 <= what.height <= _LARGEST_SIDE
+        and what.format in known
+        and math.isfinite(what.rate)
+        and 0 <= what.rate < 1e9
+        and what.backend in ("vulkan", "cpu")
+        and len(what.adapter) == 16
+        and len(what.adapter_name) <= 256
+        and what.adapter_name.isprintable()
+        and 0 <= what.key < 2**64
+    ):
+        raise DescriptorError(f"the publisher's description is refused: {str(what)[:500]}")
+
+
+def _told(answer: Answer) -> VkshareError:
+    """The error that an answer tells. Only classes that take one text are made."""
+    text = answer.text[:_LONGEST_TEXT]
+    kind = getattr(errors, answer.error, None)
+    if kind in (ClosedError, InvalidCallError, errors.DeviceLostError, errors.AbandonedError):
+        made: VkshareError = kind(text)
+        return made
+    if kind is UnsupportedError:
+        return UnsupportedError("the published picture", text)
+    return VkshareError(f"the publisher failed: {answer.error[:100]}: {text}")
+
+
+# ---- calls -------------------------------------------------------------------------------------------------------
+
+_open_calls: weakref.WeakSet[Call] = weakref.WeakSet()
+
+
+class Call:
+    """A connection to a publisher, with its request sent. For one thread. close() it.
+
+    Raises
+    ------
+    OSError
+        No process listens there (FileNotFoundError, ConnectionRefusedError), another user's does (PermissionError),
+        or the backlog is full (BlockingIOError).
+    InvalidCallError
+        Another user can write to the folder.
+    """
+
+    def __init__(self, path: Path, operation: int = DESCRIBE, count: int = 0) -> None:
+        self.path = path
+        sockets.check_private(path.parent)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with on_error(self.sock.close):
+            self.sock.setblocking(False)
+            self.pid = sockets.connect(self.sock, path)
+            self.sock.send(request(operation, count))
+        _open_calls.add(self)
+
+    def answer(self, timeout: float) -> Description:
+        """Returns the description, once it has come.
+
+        Raises
+        ------
+        TimeoutError
+            It has not come within `timeout` seconds.
+        ClosedError
+            The publisher has hung up.
+        DescriptorError
+            It is malformed.
+        VkshareError
+            The publisher's error.
+        """
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        if not poll.poll(math.ceil(max(0.0, timeout) * 1000)):
+            raise TimeoutError(f"process {self.pid} did not answer within {timeout:.0f} s: it may be stopped")
+        try:
+            data, _, flags, _ = self.sock.recvmsg(LONGEST_ANSWER)  # fds that come without room are closed
+        except OSError as error:
+            raise ClosedError(f"process {self.pid} ended the connection: {error}") from None
+        if not data:
+            raise ClosedError(f"process {self.pid} ended the connection: the name has ended")
+        if flags & socket.MSG_TRUNC:
+            raise DescriptorError(f"the answer of process {self.pid} is longer than {LONGEST_ANSWER} bytes")
+        what = parse_answer(data)
+        if file_name(what.name) != self.path.name:
+            raise DescriptorError(f"process {self.pid} says that {self.path} is of the name {what.name!r}")
+        return what
+
+    def descriptor(self, kind: type[_DescriptorOf], timeout: float) -> _DescriptorOf:
+        """Returns the descriptor that follows the answer. The errors are those of Descriptor.recv()."""
+        try:
+            return kind.recv(self.sock, timeout)
+        except EOFError:
+            raise ClosedError(f"process {self.pid} ended the connection: the name has ended") from None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the publisher has hung up."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        """Ends the connection. Idempotent."""
+        self.sock.close()
+
+
+def call(path: Path, operation: int, count: int = 0, *, timeout: float) -> Call:
+    """Makes a Call; waits while the publisher's backlog is full. TimeoutError: it was so for `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return Call(path, operation, count)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"the publisher at {path} took no connection for {timeout:.0f} s") from None
+            time.sleep(_CONNECT_PAUSE)
+
+
+def describe_all(paths: list[Path], timeout: float) -> list[tuple[int, Description]]:
+    """Asks all publishers at once; returns the pid and the description of those that answer within `timeout` seconds.
+
+    The files of dead publishers are removed.
+    """
+    deadline = time.monotonic() + timeout
+    calls: dict[int, Call] = {}
+    found: list[tuple[int, Description]] = []
+    with contextlib.ExitStack() as ending:
+        poll = select.poll()
+        for path in paths:
+            try:
+                one = Call(path)
+            except (OSError, InvalidCallError) as error:
+                if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+                    remove_dead(path)
+                continue
+            ending.callback(one.close)
+            calls[one.sock.fileno()] = one
+            poll.register(one.sock, select.POLLIN)
+        while calls and (left := deadline - time.monotonic()) > 0:
+            for fd, _ in poll.poll(math.ceil(left * 1000)):
+                poll.unregister(fd)
+                with contextlib.suppress(VkshareError, OSError):
+                    one = calls.pop(fd)
+                    found.append((one.pid, one.answer(0)))
+    return found
+
+
+def _forget_calls() -> None:
+    """In a forked child: the parent's death must end its watches, whatever the child does."""
+    for each in list(_open_calls):
+        each.close()
+
+
+os.register_at_fork(after_in_child=_forget_calls)
