@@ -194,6 +194,8 @@ def test_a_receiver_that_does_not_read_pushes_its_own_sender_back_and_no_other(
     assert total < 1 << 25, "send() never blocked"
     counters = link.statistics()
     assert 90_000 < counters.up.pending <= 100_000
+    time.sleep(MOMENT)
+    assert link.statistics().wakeups - counters.wakeups < 10, "the thread does not sleep"
     for number, (other, its_end) in enumerate(others):
         other.sendall(bytes([number]) * 50_000)
         assert received(its_end, 50_000) == bytes([number]) * 50_000
@@ -210,6 +212,16 @@ def test_a_full_queue_pushes_the_sender_back(vks_link: Links, server: Server, co
     assert 48_000 < counters.up.queued <= counters.up.queued_most <= 50_000
     link.set(rate=None)
     client.sendall(b"more")
+
+
+def test_a_sender_goes_on_when_the_queue_has_room_although_nothing_arrives(
+    vks_link: Links, server: Server, connect: Any
+) -> None:
+    link = vks_link(server.address, delay=1000, rate=10_000_000, queue=100_000)
+    client, _ = connect(link)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    client.sendall(bytes(1_000_000))
+    assert link.statistics().up.delivered == 0
 
 
 # ---- stalls ------------------------------------------------------------------------------------------------------
@@ -262,13 +274,12 @@ def test_a_reset_cuts_both_sides(vks_link: Links, server: Server, connect: Any) 
 
 
 def test_an_end_is_no_reset_even_if_bytes_are_unread(vks_link: Links, server: Server, connect: Any) -> None:
-    link = vks_link(server.address, rate=1, queue=50_000)
+    link = vks_link(server.address, rate=1, queue=2000)
     client, served = connect(link)
-    fill(client)
+    client.sendall(bytes(20_000))
     link.disconnect("end")
-    assert received(client, 1) == b""
-    while served.recv(1 << 16):
-        pass
+    assert received(client, 1) == received(served, 1) == b""
+    assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0, "a reset came after the end"
 
 
 def test_neither_side_is_notified_of_a_black_hole(vks_link: Links, server: Server, connect: Any) -> None:
@@ -378,6 +389,21 @@ def test_a_function_changes_the_bytes_and_cuts_at_a_point(vks_link: Links, serve
     served.sendall(b"x")
     with pytest.raises(ConnectionResetError):
         client.recv(1)
+
+
+def test_bytes_that_arrive_while_a_function_runs_are_delivered(vks_link: Links, server: Server, connect: Any) -> None:
+    link = vks_link(server.address)
+    client, served = connect(link)
+    link.set(direction="up", delay=MOMENT)
+
+    def slow(data: bytes) -> None:
+        time.sleep(2 * MOMENT)
+        link.statistics()
+
+    link.on_bytes("down", slow)
+    client.sendall(b"up")
+    served.sendall(b"down")
+    assert (received(served, 2), received(client, 4)) == (b"up", b"down")
 
 
 @pytest.mark.parametrize("wrong", [lambda data: 1 // 0, lambda data: "text"])

@@ -346,7 +346,7 @@ def test_an_end_travels_behind_the_bytes_and_a_reset_may_follow_it() -> None:
 
 
 def test_a_dropped_flow_frees_the_queue_for_others() -> None:
-    model = LinkModel(LinkSettings(rate=100, queue=100, mtu=10, delay=0.5, loss=0.3), seed=2)
+    model = LinkModel(LinkSettings(rate=100, queue=100, mtu=10, delay=0.5))
     flow, other = pushed(model, bytes(100)), model.flow()
     assert other.room(0.35) == 30
     flow.drop(0.35)
