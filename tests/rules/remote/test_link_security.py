@@ -6,10 +6,12 @@ import logging
 import shutil
 import socket
 import ssl
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.fd_counts import no_fd_left
 from support.link_ends import TOKEN, WAIT, End, answer_to, join, listen, make_certificate
 from support.required_parts import need
 
@@ -91,6 +93,19 @@ def test_idle_connections_are_bounded_and_keep_no_viewer_out(stack: ExitStack) -
         assert each.recv(1) == b""
     stack.enter_context(join(End(), listener.address))
     assert listener.link.state is LinkState.UP
+
+
+@pytest.mark.rule("M13")
+def test_a_host_without_file_descriptors_accepts_again_once_it_has_some(stack: ExitStack) -> None:
+    listener = stack.enter_context(listen(End()))
+    host, port = listener.address.split(":")
+    with no_fd_left(spare=1):
+        sock = stack.enter_context(socket.create_connection((host, int(port)), WAIT))
+        sock.sendall(b"no viewer")
+        time.sleep(0.3)  # long enough for several attempts; fewer would test less
+        assert listener.statistics().refused == 0
+    assert sock.recv(1) == b""
+    assert listener.statistics().refused == 1
 
 
 @pytest.mark.rule("M11")
