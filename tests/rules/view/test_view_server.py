@@ -8,16 +8,18 @@ import json
 import os
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from support.fd_counts import open_fds
-from support.view_servers import HANG, RawPage
+from support.view_servers import HANG, RawPage, need_aiohttp
 
 import vkshare as vks
 from vkshare import view
+from vkshare.view import messages
 
 pytest_plugins = ["support.view_servers"]
 pytestmark = pytest.mark.no_driver
@@ -207,3 +209,44 @@ def test_a_viewer_that_acknowledges_nothing_gets_three_pictures_and_the_producer
             kinds.append(got[0])
     assert kinds
     assert len(kinds) <= 3 + 3  # pictures, and words about them
+
+
+def picture_of(page: RawPage) -> bytes:
+    """The unpacked pixels of the next lossless picture, which is whole."""
+    while True:
+        opcode, body = page.frame()
+        assert opcode != 8, "the viewer was cut off"
+        if opcode == 2 and body[0] == messages.Kind.TILES:
+            page.say({"type": "ack", "frame": int.from_bytes(body[8:16], "little")})
+            return zlib.decompress(body[32 + 16 * int.from_bytes(body[4:8], "little") :], -15)
+
+
+@pytest.mark.rule("W2")
+def test_a_surface_is_watched_while_its_owners_take_turns(device: Any, stack: Any) -> None:
+    need_aiohttp()
+    surface = stack.enter_context(device.create_surface(8, 4))
+    server = stack.enter_context(view.serve(surface))
+    page = stack.enter_context(RawPage(server)).open()
+    for shade in (10, 20):
+        with surface.access(acquire=0, release=0):
+            surface.write(np.full((4, 8, 4), shade, np.uint8))
+        while picture_of(page) != bytes([shade]) * (8 * 4 * 4):
+            pass
+
+
+@pytest.mark.rule("W2")
+def test_a_sender_is_watched_beside_its_receiver(device: Any, stack: Any) -> None:
+    need_aiohttp()
+    sender, descriptor = vks.pipe(device, 8, 4)
+    stack.enter_context(sender)
+    stack.enter_context(descriptor)
+    receiver = stack.enter_context(vks.open_receiver(device, descriptor))
+    server = stack.enter_context(view.serve(sender))
+    page = stack.enter_context(RawPage(server)).open()
+    for shade in (10, 20):
+        with sender.frame(timeout=HANG) as frame:
+            frame.surface.write(np.full((4, 8, 4), shade, np.uint8))
+        with receiver.frame(timeout=HANG) as (surface, _):
+            assert surface.read()[0, 0, 0] == shade
+        while picture_of(page) != bytes([shade]) * (8 * 4 * 4):
+            pass

@@ -1,0 +1,133 @@
+"""`vkshare view`: published pictures by their names, in browsers, from another process (rule W2)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.view_servers import RawPage, need_aiohttp
+
+from vkshare import cli
+from vkshare.view import messages
+
+pytestmark = [pytest.mark.program, pytest.mark.rule("W2")]
+
+TIMEOUT = 60.0  # seconds: only ends hangs
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: Any) -> Path:
+    """A runtime folder of the test's own, so that no name of another program is there."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def picture(device: Any) -> Iterator[Any]:
+    """A surface that this process has published as "a picture"."""
+    with device.create_surface(8, 4) as surface:
+        with surface.access(acquire=0, release=0):
+            surface.write(np.full((4, 8, 4), 7, np.uint8))
+        with surface.publish("a picture"):
+            yield surface
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "vkshare", "view", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def served(process: subprocess.Popen[str]) -> Any:
+    """What a page needs to know, of the line that the command prints."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.fullmatch(r"a picture is shown at http://127\.0\.0\.1:(\d+)/#([\w-]{22,})\n", line)
+    assert found, (line, process.communicate(timeout=TIMEOUT) if not line else "")
+    return SimpleNamespace(address=("127.0.0.1", int(found[1])), token=found[2])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_published_picture_is_served_until_a_signal_ends_it_with_status_0(
+    picture: Any, number: signal.Signals
+) -> None:
+    need_aiohttp()
+    process = start("a picture", "--serve", VKSHARE_VIEW_TOKEN="t" * 32)
+    try:
+        server = served(process)
+        assert server.token == "t" * 32
+        with RawPage(server) as page:
+            page.open()
+            while page.frame()[1][:1] != bytes([messages.Kind.TILES]):
+                pass
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT)
+        assert (process.returncode, out, err) == (0, "", "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_end_of_the_publisher_ends_it_with_status_0(device: Any) -> None:
+    need_aiohttp()
+    with device.create_surface(8, 4) as surface, surface.publish("a picture"):
+        process = start("a picture", "--serve")
+        try:
+            served(process)
+        except BaseException:
+            process.kill()
+            raise
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, err
+    assert "a picture has ended" in out
+
+
+def test_without_a_name_it_lists_those_that_there_are(picture: Any, capsys: Any) -> None:
+    assert cli.main(["view"]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "kind", "size", "format", "rate", "pid"]
+    assert line.startswith("a picture  surface  8x4   rgba8unorm")
+    assert line.endswith(str(os.getpid()))
+
+
+def test_without_names_it_says_so(capsys: Any) -> None:
+    assert cli.main(["view"]) == 0
+    assert "no process of this user has published a picture" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--serve"], "one picture"),
+        (["x", "--key", "file"], "--serve"),
+        (["x", "--serve", "--key", "file"], "--certificate"),
+        (["x", "--serve", "nowhere"], "allowed are"),
+        (["x", "--serve", "0.0.0.0:0"], "certificate"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_status_2(arguments: list[str], words: str, capsys: Any) -> None:
+    if len(arguments) > 2 or "nowhere" in arguments:
+        need_aiohttp()
+    assert cli.main(["view", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_an_unknown_name_is_one_line_and_status_2(capsys: Any) -> None:
+    need_aiohttp()
+    assert cli.main(["view", "nothing", "--serve"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "nothing" in line
