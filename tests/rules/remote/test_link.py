@@ -180,7 +180,7 @@ def test_a_new_viewer_begins_a_new_generation_and_gets_nothing_of_the_old_one(pa
     pair.host.send(1, b"for the old viewer")
     successor = End()
     link = stack.enter_context(join(successor, pair.listener.address))
-    assert pair.host_end.states == [UP, BROKEN, REPLACED, UP]
+    pair.host_end.until(lambda: pair.host_end.states == [UP, BROKEN, REPLACED, UP])
     assert (pair.host.generation, link.generation) == (2, 2)
     put(pair.host, 1, b"for the new one")
     successor.until(lambda: successor.messages == [(1, b"for the new one")])

@@ -86,13 +86,14 @@ def test_connections_that_say_nothing_are_closed_at_their_deadline(
 
 @pytest.mark.rule("M11")
 def test_idle_connections_are_bounded_and_keep_no_viewer_out(stack: ExitStack) -> None:
-    listener = stack.enter_context(listen(End()))
+    end = End()
+    listener = stack.enter_context(listen(end))
     host, port = listener.address.split(":")
     idle = [stack.enter_context(socket.create_connection((host, int(port)), WAIT)) for _ in range(MAX_ATTEMPTS + 5)]
     for each in idle[:5]:
         assert each.recv(1) == b""
     stack.enter_context(join(End(), listener.address))
-    assert listener.link.state is LinkState.UP
+    end.until_state(LinkState.UP)
 
 
 @pytest.mark.rule("M13")
