@@ -32,9 +32,9 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
+    from vkshare.view.viewer_session import EncoderViewer
 
 _log = logging.getLogger("vkshare.view")
-_LOOK_AGAIN = 0.25  # seconds between two looks at the source
 
 Certificate = ssl.SSLContext | tuple[str | os.PathLike[str], str | os.PathLike[str]]
 
@@ -101,8 +101,10 @@ class ViewServer(FlagClosing):
                 self.token, tls is not None, security.check_hosts(hosts) | _own_names(wanted), not wanted.is_loopback
             )
             self.name = _name_of(source) if name is None else name
-            self._show = made.enter_context(show.Show(source, device, self.name))
-            self._service = service.Service(listener, policy, tls, self._show.attach, self._take, service.LIMITS)
+            self._service = service.Service(listener, policy, tls, self._attach, self._take, service.LIMITS)
+            self._show = made.enter_context(
+                show.Show(source, device, self.name, on_change=self._service.restart_viewers, on_end=self._notify)
+            )
             self._service.start()
             made.callback(self._service.stop)
             self._made = made.pop_all()
@@ -134,7 +136,7 @@ class ViewServer(FlagClosing):
                 left = deadline.left()
                 if left is not None and left <= 0:
                     return False
-                self._changed.wait(_LOOK_AGAIN if left is None else min(left, _LOOK_AGAIN))
+                self._changed.wait(left)
         return True
 
     def events(self, timeout: float | None = 0) -> list[ViewerEvent]:
@@ -161,7 +163,7 @@ class ViewServer(FlagClosing):
                 left = deadline.left()
                 if left is not None and left <= 0:
                     break
-                self._changed.wait(_LOOK_AGAIN if left is None else min(left, _LOOK_AGAIN))
+                self._changed.wait(left)
             return self._waiting.take()
 
     def statistics(self) -> ViewStatistics:
@@ -206,6 +208,14 @@ class ViewServer(FlagClosing):
         if self._show.end is not None:
             return f"{where}, its source has ended>"
         return f"{where}, {self._service.snapshot()[0].viewers} viewers>"
+
+    def _attach(self, send: Callable[[bytes], None]) -> EncoderViewer:
+        return self._show.attach(send)
+
+    def _notify(self) -> None:
+        """The source has ended."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _take(self, event: ViewerEvent) -> None:
         """An event of any viewer, on the service's thread."""

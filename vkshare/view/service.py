@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 
 from vkshare.view import page_files
 from vkshare.view.connections import DEADLINE, TLS_DEADLINE, Bare, BareSocket, Gate, Refused
@@ -111,6 +111,11 @@ class Service:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
+    def restart_viewers(self) -> None:
+        """Have all pages connect again, because the source has changed. Any thread but the service's."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._restart_viewers)
+
     def is_current_thread(self) -> bool:
         """Whether the service's thread calls."""
         return threading.current_thread() is self._thread
@@ -172,6 +177,10 @@ class Service:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _restart_viewers(self) -> None:
+        for session in self._sessions:
+            session.end(WSCloseCode.SERVICE_RESTART)
 
     # ---- requests
 

@@ -1,21 +1,63 @@
-"""A source as a view server shows it: its frames, read by one thread, and encoded by another for all viewers."""
+"""A source as a view server shows it: its frames, read by one thread, and encoded by another for all viewers.
+
+A source that gets another size ends its pipe of copies. It is watched anew then, and the viewers
+connect again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vkshare.core.pipe_ends import Receiver
+from vkshare.errors import VkshareError
 from vkshare.util.closing import Scoped
+from vkshare.view import messages
 from vkshare.view.sources import Source
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
+    from vkshare.view.encoder import Encoder
+    from vkshare.view.feed import Feed
     from vkshare.view.viewer_session import EncoderViewer
+
+_log = logging.getLogger("vkshare.view")
+_LOOK_AGAIN = 0.25  # seconds between two looks at the source; a source that ends more often is not followed faster
+Send = Callable[[bytes], None]
+
+
+class _Pictures:
+    """The watch of a source, its feed and its encoder. Errors are those of Source."""
+
+    def __init__(self, source: Any, device: Device | None, name: str) -> None:
+        from vkshare.view.encoder import Encoder  # here, because NumPy and PyAV take their time to load
+        from vkshare.view.feed import Feed
+
+        with contextlib.ExitStack() as made:
+            self.source = made.enter_context(Source(source, device))
+            self.feed: Feed = Feed(self.source.receiver)
+            made.callback(self.feed.close)
+            self.encoder: Encoder = Encoder(self.feed, name=name)
+            made.callback(self.encoder.close)
+            self._made = made.pop_all()
+
+    def end(self) -> str | None:
+        """Why they have ended; None while they go on. A feed without viewers rests, and does not notice it."""
+        if self.feed.end is not None:
+            return str(self.feed.end)
+        statistics = self.source.receiver.statistics()
+        is_over = statistics.producer_pid == 0 and statistics.committed == statistics.dequeued
+        return "its sender has closed" if is_over else None
+
+    def close(self) -> None:
+        self._made.close()
 
 
 class Show(Scoped):
-    """The feed and the encoder of one source. Errors are those of Source.
+    """What a server shows. Thread-safe. Errors of the constructor are those of Source.
 
     Parameters
     ----------
@@ -23,29 +65,95 @@ class Show(Scoped):
         As of Source.
     name
         The name that viewers see.
+    on_change
+        Called on a thread of this object's after the source was watched anew: viewers have to attach again.
+    on_end
+        Called on that thread when the source has ended.
     """
 
-    def __init__(self, source: Any, device: Device | None, name: str) -> None:
-        from vkshare.view.encoder import Encoder  # here, because NumPy and PyAV take their time to load
-        from vkshare.view.feed import Feed
-
-        with contextlib.ExitStack() as made:
-            self._source = made.enter_context(Source(source, device))
-            self._feed = Feed(self._source.receiver)
-            made.callback(self._feed.close)
-            self._encoder = Encoder(self._feed, name=name)
-            made.callback(self._encoder.close)
-            self._made = made.pop_all()
+    def __init__(
+        self,
+        source: Any,
+        device: Device | None,
+        name: str,
+        *,
+        on_change: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._arguments = source, device, name
+        self._is_watched = not isinstance(source, Receiver)
+        self._on_change = on_change
+        self._on_end = on_end
+        self._lock = threading.Lock()  # guards the pictures, the held messages and the end
+        self._pictures = _Pictures(source, device, name)
+        self._held: list[tuple[Send, bytes]] = []  # END messages, until it is clear that the source has ended
+        self._end: str | None = None
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._follower = threading.Thread(target=self._follow, name="vkshare-view-source", daemon=True)
+        self._follower.start()
 
     @property
     def end(self) -> str | None:
         """Why the source has ended; None while it goes on."""
-        return self._feed.end
+        return self._end
 
-    def attach(self, send: Callable[[bytes], None]) -> EncoderViewer:
-        """Begin to send pictures to a viewer."""
-        return self._encoder.attach(send)
+    def attach(self, send: Send) -> EncoderViewer:
+        """Begin to send pictures to a viewer. `send` is called on the encoder's thread."""
+        with self._lock:
+            viewer: EncoderViewer = self._pictures.encoder.attach(lambda data: self._pass(send, data))
+            return viewer
 
     def close(self) -> None:
         """End the threads, and the watch of the source. Idempotent."""
-        self._made.close()
+        self._is_closed = True
+        self._wake.set()
+        self._follower.join()
+        self._pictures.close()
+
+    def _pass(self, send: Send, data: bytes) -> None:
+        """Send a message on, but for the end of what may be watched anew."""
+        if data[0] == messages.Kind.END and self._end is None:
+            self._held.append((send, data))
+            self._wake.set()
+        else:
+            send(data)
+
+    def _follow(self) -> None:
+        """Wait for the end of the pictures, and watch the source anew while it goes on."""
+        while not self._is_closed:
+            self._wake.wait(_LOOK_AGAIN)
+            self._wake.clear()
+            try:
+                why = self._pictures.end()
+                if why is None or self._is_closed:
+                    continue
+                if not self._watch_again():
+                    self._finish(why)
+                    return
+            except Exception:  # of a device that is lost, for example
+                _log.exception("a source that was shown has failed")
+                self._finish("it has failed")
+                return
+
+    def _watch_again(self) -> bool:
+        if not self._is_watched:
+            return False
+        try:
+            pictures = _Pictures(*self._arguments)
+        except (VkshareError, OSError):
+            return False
+        with self._lock:
+            old, self._pictures = self._pictures, pictures
+            self._held.clear()
+        self._on_change()
+        old.close()
+        self._wake.clear()
+        return True
+
+    def _finish(self, why: str) -> None:
+        self._end = why
+        held, self._held = self._held, []
+        for send, data in held:
+            send(data)
+        self._on_end()

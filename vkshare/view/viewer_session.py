@@ -67,6 +67,7 @@ class ViewerSession:
         self._viewer: EncoderViewer | None = None
         self._held = Held()
         self._has_events = False
+        self._code: int = WSCloseCode.GOING_AWAY
         self._is_over = False
 
     def send(self, data: bytes) -> None:
@@ -90,8 +91,9 @@ class ViewerSession:
                 for event in self._held.end(self.number, time.perf_counter()):
                     self._on_event(event)
 
-    def end(self) -> None:
-        """End the connection, because the server ends."""
+    def end(self, code: int = WSCloseCode.GOING_AWAY) -> None:
+        """End the connection with a code: the server ends, or the source has changed."""
+        self._code = code
         self._is_over = True
         self._wake.set()
 
@@ -113,7 +115,7 @@ class ViewerSession:
                 with contextlib.suppress(ConnectionError, RuntimeError):  # it ends: _read() sees it too
                     await (ws.send_str(data) if isinstance(data, str) else ws.send_bytes(data))
                 self.sent += 1
-        await ws.close(code=WSCloseCode.GOING_AWAY)
+        await ws.close(code=self._code)
 
     async def _read(self, ws: web.WebSocketResponse) -> None:
         timeout: float | None = _HELLO_DEADLINE

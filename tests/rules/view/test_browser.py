@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.chromium_pages import equals, pixels, shown, state, until
-from support.view_servers import certificate
+from support.view_servers import certificate, need_aiohttp
 
 import vkshare as vks
+from vkshare import view
 
 pytest_plugins = ["support.chromium_pages", "support.view_servers"]
 pytestmark = pytest.mark.no_driver
@@ -267,6 +268,23 @@ def test_a_picture_that_ends_is_said_to_have_ended(show: Any, new_page: Any) -> 
     state(page, "ended")
     assert source.server.wait(30)
     assert source.server.end
+
+
+@pytest.mark.rule("W7")
+def test_a_picture_that_gets_another_size_is_shown_in_it(device: Any, new_page: Any, stack: Any) -> None:
+    need_aiohttp()
+    swapchain = stack.enter_context(device.create_swapchain(vks.Headless(60, 40)))
+    server = stack.enter_context(view.serve(swapchain))
+    page = new_page(server.url)
+    for size in ((60, 40), (80, 30)):
+        swapchain.resize(*size)
+        for shade in range(10):
+            with swapchain.frame() as frame:
+                device.submit(device.record().clear(frame.view, (shade / 10, 1, 0, 1)))
+        wanted = f'document.getElementById("picture").width === {size[0]}'
+        until(page, f'{wanted} && document.documentElement.dataset.state === "shown"')
+        wait_until(lambda: tuple(pixels(page)[5, 5, 1:3]) == (255, 0), page)
+    assert server.end is None
 
 
 @pytest.mark.full

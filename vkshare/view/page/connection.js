@@ -3,8 +3,9 @@
 const PROTOCOL = "vkshare.view.1";
 const FIRST_WAIT = 250; // ms before the second attempt; each further wait is twice as long
 const LONGEST_WAIT = 8000;
+const RESTART = 1012; // the server goes on, with another size of the picture
 const PING_EVERY = 5000;
-const SILENCE = 60000; // ms without an answer after which the connection counts as lost; a large picture may be in front
+const SILENCE = 60000; // ms without an answer until the connection counts as lost; a large picture may be before it
 
 /** Takes the token out of the address bar, so that no history, screenshot or bookmark has it. The tab keeps it. */
 export function takeToken() {
@@ -100,6 +101,10 @@ export class Connection {
 
   async #lost(hasOpened, event) {
     this.#drop();
+    if (event.code === RESTART) {
+      this.open();
+      return;
+    }
     // A refused WebSocket looks to a page as a server that is not there does. The page's own file shows which it is.
     const isRefused = !hasOpened && event.code === 1006 && (await this.#isThere());
     if (this.#socket === null) this.#again(isRefused);
