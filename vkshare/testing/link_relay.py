@@ -282,6 +282,8 @@ class Relay:
     def admit(self) -> None:
         """Refuse connections no more."""
         self._refuse_until = -math.inf
+        if self.door:
+            self._open(self.door, time.monotonic())
 
     def statistics(self) -> LinkStatistics:
         now = time.monotonic()

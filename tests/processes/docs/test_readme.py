@@ -188,7 +188,7 @@ def test_the_tests_of_the_testing_page_pass(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
-    assert "5 passed" in done.stdout
+    assert "7 passed" in done.stdout
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
