@@ -19,6 +19,7 @@ import numpy as np
 import vkshare as vks
 from support.random_walk import World
 from vkshare import vsync
+from vkshare.core import watching
 
 FORMATS = (
     *("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm"),
@@ -612,3 +613,32 @@ def awaited(world: World, dice: random.Random) -> None:
                 raise error
 
     asyncio.run(all_of_it())
+
+
+# ---- names and watchers ------------------------------------------------------------------------------------------
+
+WATCHABLE = ("Surface", "Sender", "Receiver", "Swapchain")
+
+
+@weight(3)
+def publish(world: World, dice: random.Random) -> None:
+    name = f"walker {os.getpid()} {dice.randrange(4)}"
+    made = world.call(world.any(dice, *WATCHABLE), "publish", name)
+    if made is not None:
+        world.keep(dice, made, most=4)
+    if dice.random() < 0.1:
+        world.called["vks.find"] += 1
+        vks.find()
+
+
+@weight(4)
+def watch(world: World, dice: random.Random) -> None:
+    mine = world.any(dice, *WATCHABLE, "Publication")
+    is_name = isinstance(mine, vks.Publication)
+    with contextlib.suppress(FileNotFoundError):
+        world.called["watching.watch"] += 1
+        device, count = world.any(dice, "Device"), dice.randrange(1, 4)
+        world.keep(dice, watching.watch(mine.name if is_name else mine, device, count=count))
+        if is_name:
+            world.called["vks.open_published"] += 1
+            world.keep(dice, vks.open_published(mine.name, device), most=8)

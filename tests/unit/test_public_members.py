@@ -40,16 +40,18 @@ MEMBERS = {
     "Headless": "height width",
     "KeyedMutex": "next_key statistics",
     "Producer": "close device enqueue flush is_closed metadata_size recover statistics surfaces",
+    "Publication": "close is_closed kind name statistics",
+    "Published": "adapter adapter_name backend format height key kind name pid rate width",
     "QueueDescriptor": (
         "close duplicate fd_count from_bytes is_closed queue_count recv send spec surface_count to_bytes"
     ),
     "QueueFrame": "metadata surface view",
-    "Receiver": "close device fileno frame frame_async is_closed statistics",
-    "Sender": "close device frame frame_async is_closed statistics",
+    "Receiver": "close device fileno frame frame_async is_closed publish statistics",
+    "Sender": "close device frame frame_async is_closed publish statistics",
     "Submission": "device is_done is_held serial wait",
     "Surface": (
         "access acquire acquire_async acquire_fd close close_acquire_fd device discards export format generation "
-        "height image image_view is_closed is_host_visible is_owned mutex read recover release shape spec statistics "
+        "height image image_view is_closed is_host_visible is_owned mutex publish read recover release shape spec statistics "
         "stride sync tiling to_linear usage width write"
     ),
     "SurfaceDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
@@ -59,7 +61,7 @@ MEMBERS = {
     ),
     "Swapchain": (
         "acquire capture close color_space device extent format frame frame_fd image_count is_closed prepare present "
-        "present_mode present_prepared resize retarget statistics"
+        "present_mode present_prepared publish resize retarget statistics"
     ),
     "View": "array cairo dtype format image image_view layout pillow shape skia strides surface writable",
     "WaylandSurface": "display surface",

@@ -28,6 +28,8 @@ from vkshare.compositor.statistics import CompositorStatistics
 from vkshare.compositor.window import ClientWindow, placed
 from vkshare.core.device import Device
 from vkshare.core.surface import Surface
+from vkshare.core.watchable import Watchable
+from vkshare.core.watched_picture import Picture
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
@@ -37,13 +39,14 @@ from vkshare.util.forks import OwnLock
 from vkshare.vsync import Display, InputQueue, VsyncDispatcher
 
 if TYPE_CHECKING:
+    from vkshare.core.outlet import Outlet
     from vkshare.present.swapchain import Swapchain
     from vkshare.window.events import Event
 
 MOST_WINDOWS = 1024
 
 
-class Compositor(FlagClosing):
+class Compositor(FlagClosing, Watchable):
     """Shows clients' windows on one target.
 
     Thread-safe; in a forked child every call but close() is refused (InvalidCallError).
@@ -78,6 +81,8 @@ class Compositor(FlagClosing):
     ValueError, TypeError
         An argument is not as above.
     """
+
+    _published_as = "compositor"
 
     def __init__(
         self,
@@ -361,6 +366,7 @@ class Compositor(FlagClosing):
         """Closes all windows and ends the thread. Waits for a composite in progress. Idempotent."""
         if not self._lock.is_here:
             return
+        self._close_outlets()
         with self._lock:
             if self._closed:
                 return
@@ -390,6 +396,22 @@ class Compositor(FlagClosing):
         return f"<vkshare.compositor.Compositor {self.name!r} on {self._display.name!r}, {state}>"
 
     # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _picture(self) -> Picture:
+        self._check()
+        swapchain = self.swapchain
+        width, height = swapchain.extent
+        # A hidden window has no pixels.
+        return Picture(swapchain.device, max(1, width), max(1, height), swapchain.format)
+
+    def _frame_count(self) -> int:
+        return int(self._loop.counts["composites"])
+
+    def _check_watchable(self) -> None:
+        self._check()
+
+    def _show_last(self, outlet: Outlet) -> None:
+        self._wake()  # the next tick composites, whether or not a window has a frame
 
     def _check(self) -> None:
         self._lock.check()

@@ -238,6 +238,9 @@ class Loop:
         try:
             with self._compositor._lock:
                 count = self._draw(frame, tick.output_time)
+            outlet = self._compositor._watched
+            if outlet is not None and not frame.is_hidden:
+                outlet.copy(frame.view.surface)
             self._output.swapchain.present(frame)
         finally:
             frame.close()  # no effect if it was presented

@@ -55,7 +55,7 @@ class Outlet:
         return self._watchers
 
     def add(self, count: int) -> Watcher:
-        """Makes a pipe for one more watcher.
+        """Makes a pipe for one more watcher. The caller closes the descriptor.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class Outlet:
         if len(self._watchers) >= MOST_WATCHERS:
             raise InvalidCallError(f"{MOST_WATCHERS} watchers are there, which is the limit of a source: close some")
         watcher = Watcher(source._picture(), count)
-        with on_error(watcher.close):
+        with on_error(watcher.close), on_error(watcher.descriptor.close):
             with self._lock:
                 if self._closed:
                     raise ClosedError("the source is closed")

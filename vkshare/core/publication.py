@@ -114,7 +114,7 @@ class Publication(FlagClosing):
     def close(self) -> None:
         """Ends the name: it is free at once, and pipes that were opened by it to watch end. Idempotent.
 
-        What others opened without copies, a surface or a pipe, stays theirs.
+        A surface or a pipe that others have opened by it stays open.
         """
         if self._owner != os.getpid():
             return
@@ -134,7 +134,7 @@ class Publication(FlagClosing):
 
 
 class _Publisher:
-    """What a name server is told of the source. For the service thread, but for rate()."""
+    """The source, as a name server sees it. For the service thread, but for rate()."""
 
     def __init__(self, source: Watchable, name: str, key: int) -> None:
         self.name = name
@@ -285,8 +285,8 @@ def open_published(name: str | Published, device: Device) -> Surface | Receiver[
     Returns
     -------
     Surface or Receiver
-        Of a surface: a handle under the same keyed mutex, without a copy. Of a pipe: its one receiver, without a copy.
-        Of anything else: a receiver of copies, as ``watch()`` opens it. Close it, or use it in a ``with`` block.
+        A surface's handle under the same keyed mutex, without a copy; a pipe's one receiver, without a copy; else a
+        receiver of copies, as ``vkshare.core.watching.watch()`` opens it. Close it, or use it in a ``with`` block.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def _call(name: str, operation: int, count: int = 0) -> tuple[names.Call, names.
     for path in names.paths_of(name):
         try:
             call = names.call(path, operation, count, timeout=_OPEN_TIMEOUT)
-        except (FileNotFoundError, ConnectionRefusedError):
+        except (FileNotFoundError, ConnectionError):  # none, a dead one, or one that ends just now
             continue
         with on_error(call.close):
             return call, call.answer(_OPEN_TIMEOUT)

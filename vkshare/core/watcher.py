@@ -10,7 +10,6 @@ from vkshare.core.queue import EARLY, FULL, SurfaceQueue
 from vkshare.core.surface import Surface
 from vkshare.core.watched_picture import STAMP_SIZE, Picture, Stamp
 from vkshare.errors import AcquireTimeout, VkshareError
-from vkshare.util.closing import on_error
 
 _MOST_LISTS = 64  # command lists that a watcher keeps
 _UNFINISHED_INTERVAL = 0.02  # seconds between checks of surfaces that came back with work on them
@@ -18,6 +17,9 @@ _UNFINISHED_INTERVAL = 0.02  # seconds between checks of surfaces that came back
 
 class Watcher:
     """The sending end of one watcher's pipe. For one thread at a time.
+
+    The thread that made it sends `descriptor` to the watcher, and closes it: close() may come from
+    another thread meanwhile.
 
     Only surfaces that the watcher has given back, and whose work is complete, are used: a copy to
     another would wait for the watcher, and the source's next owner for the copy.
@@ -33,8 +35,7 @@ class Watcher:
         device, width, height, format = picture
         root: SurfaceQueue[Surface] = SurfaceQueue(device, width, height, format, count, _kind=FULL | EARLY)
         self._sender, self.descriptor = _pipe_of(root, device, STAMP_SIZE)
-        with on_error(self.close):
-            self._back = self._sender._free
+        self._back = self._sender._free
 
     def free_surface(self) -> Surface | None:
         """Return a surface that may be copied into now. VkshareError: the watcher is gone."""
@@ -76,4 +77,3 @@ class Watcher:
         self._free.clear()
         with contextlib.suppress(VkshareError):
             self._sender.close()
-        self.descriptor.close()

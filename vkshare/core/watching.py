@@ -73,9 +73,8 @@ def watch(source: Watchable | Published | str, device: Device, *, count: int = 3
 def _watch_here(source: Watchable, device: Device, count: int) -> Receiver[Any]:
     outlet = source._outlet(_key_of(source))
     watcher = outlet.add(count)
-    with on_error(lambda: outlet.drop(watcher)):
-        receiver = open_receiver(device, watcher.descriptor)
-    watcher.descriptor.close()
+    with on_error(lambda: outlet.drop(watcher)), watcher.descriptor as descriptor:
+        receiver = open_receiver(device, descriptor)
     receiver._on_close = lambda: outlet.drop(watcher)
     return receiver
 

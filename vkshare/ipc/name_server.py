@@ -47,7 +47,7 @@ class Watch(Protocol):
 
 
 class Handler(Protocol):
-    """The publication's part. Each call may raise a VkshareError, which the peer is told; ClosedError ends the name."""
+    """The publication's part. A VkshareError of a call goes to the peer; ClosedError ends the name."""
 
     def describe(self) -> Description: ...
     def open(self) -> Descriptor: ...
@@ -241,11 +241,11 @@ def _has_more(listener: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-# ---- who has a name ----------------------------------------------------------------------------------------------
+# ---- the owner of a name ----------------------------------------------------------------------------------------
 
 
 def _listen(name: str) -> LockedListener:
-    """Takes the name. Of several processes exactly one gets it, also where the last owner was killed."""
+    """Takes the name. Exactly one of several processes gets it, also where the last owner was killed."""
     path = names.path_to_publish(name)
     for other in names.paths_of(name):
         if other != path and (pid := _owner(other, 0)) is not None:

@@ -5,7 +5,7 @@ character of a name can lead out of the folder. A connection carries one request
 The answer is one message of msgpack; for OPEN and WATCH a descriptor's message follows. The
 connection of a WATCH stays open as long as the watcher lives.
 
-Both sides check the folder, and that the other process is of the same user (rule X19). Whatever
+Both sides check the folder, and that the other process is of the same user (rule X19). All that
 comes is checked before it is used (rule X13).
 """
 
@@ -48,7 +48,7 @@ _DescriptorOf = TypeVar("_DescriptorOf", bound=Descriptor)
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What a publisher says about itself."""
+    """A publisher's answer about itself."""
 
     name: str
     kind: str  # of KINDS
@@ -154,13 +154,13 @@ def pack(answer: Answer) -> bytes:
 
 
 def parse_answer(data: bytes) -> Description:
-    """Returns the description. DescriptorError: it is none. Else the error that the publisher told."""
+    """Returns the description. DescriptorError: it is none. VkshareError: the publisher's."""
     try:
         answer = msgspec.msgpack.decode(data, type=Answer)
     except (msgspec.MsgspecError, ValueError) as error:
         raise DescriptorError(f"the publisher's answer is malformed: {error}") from None
     if answer.what is None:
-        raise _told(answer)
+        raise _error_of(answer)
     _check(answer.what)
     return answer.what
 
@@ -186,7 +186,7 @@ def _check(what: Description) -> None:
         raise DescriptorError(f"the publisher's description is refused: {str(what)[:500]}")
 
 
-def _told(answer: Answer) -> VkshareError:
+def _error_of(answer: Answer) -> VkshareError:
     """The error that an answer tells. Only classes that take one text are made."""
     text = answer.text[:_LONGEST_TEXT]
     kind = getattr(errors, answer.error, None)
@@ -209,7 +209,7 @@ class Call:
     Raises
     ------
     OSError
-        No process listens there (FileNotFoundError, ConnectionRefusedError), another user's does (PermissionError),
+        No process listens there (FileNotFoundError, ConnectionError), another user's does (PermissionError),
         or the backlog is full (BlockingIOError).
     InvalidCallError
         Another user can write to the folder.

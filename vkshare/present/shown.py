@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vkshare.errors import ClosedError, InvalidCallError, NotOwnerError
+from vkshare.errors import ClosedError, InvalidCallError, NotOwnerError, VkshareError
 from vkshare.present.targets import Headless
 from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from vkshare.core.outlet import Outlet
     from vkshare.core.surface import Surface
     from vkshare.present.frame import Frame
     from vkshare.present.images import Images
@@ -52,7 +53,8 @@ class FrameCapture:
         return self._wait_until_shown if self._output is not None else None
 
     def presenting_hook(self) -> Callable[[Frame], None] | None:
-        return self._present if self._watched is not None or self._keep else None
+        is_needed = self._watched is not None or self._keep or self._swapchain._watched is not None
+        return self._present if is_needed else None
 
     def _wait_until_shown(self, frame: Frame) -> None:
         """The window system still reads what was shown of that image before."""
@@ -67,6 +69,9 @@ class FrameCapture:
         surface = frame.view.surface
         if self._keep:
             self._copy(surface)
+        outlet = self._swapchain._watched
+        if outlet is not None:
+            outlet.copy(surface)
         if self._output is not None:
             self._show(surface)
         if self._watched is not None and (size := self._watched.size) != self._size:
@@ -161,6 +166,21 @@ class FrameCapture:
                 return pixels
             finally:
                 frame.close()
+
+    def show_last(self, outlet: Outlet) -> None:
+        """Copies the picture that is shown for new watchers of a headless target, if it can be had at once."""
+        swapchain = self._swapchain
+        try:
+            frame = swapchain._acquire_shown(0)
+        except (VkshareError, TimeoutError):  # nothing was presented, or the image is out
+            return
+        try:
+            if swapchain._adopt(frame.index, frame.generation):
+                outlet.show_last(frame.view.surface)
+        except VkshareError:  # another thread resized the swapchain, and presents soon
+            pass
+        finally:
+            frame.close()
 
     def close(self) -> None:
         for segment in self._segments.values():

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from vkshare import _native, formats
 from vkshare.core.view import View
+from vkshare.core.watchable import Watchable
+from vkshare.core.watched_picture import Picture
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.frame import Frame, FrameScope, Prepared
 from vkshare.present.image_surfaces import ImageSurfaces
@@ -24,17 +26,20 @@ if TYPE_CHECKING:
 
     from vkshare.core.commands import CommandList
     from vkshare.core.device import Device
+    from vkshare.core.outlet import Outlet
     from vkshare.window.window import Window
 
 _PROOF_DEADLINE = 1_000_000_000  # ns that a resize past the bound, and close(), wait for proof
 _FENCE_DEADLINE = 5_000_000_000  # ns after which a present fence is quarantined
 
 
-class Swapchain(ImageSurfaces):
+class Swapchain(ImageSurfaces, Watchable):
     """The frames of a window or of a headless target. Made by ``device.create_swapchain()``.
 
     Every method is thread-safe; a frame is drawn and presented by one thread at a time.
     """
+
+    _published_as = "swapchain"
 
     def __init__(
         self,
@@ -313,6 +318,7 @@ class Swapchain(ImageSurfaces):
             from there. So after Ctrl-C.
         """
         self.device._refuse_in_forked_child()
+        self._close_outlets()
         with self._lock:
             self._close()
             for surface in (*self._surfaces.values(), *self._old):
@@ -382,6 +388,31 @@ class Swapchain(ImageSurfaces):
         self.device._check()
         if self.is_closed:
             raise ClosedError("this swapchain is closed; create another with device.create_swapchain()")
+
+    def _picture(self) -> Picture:
+        self._check_open()
+        return Picture(self.device, *self.extent, self.format)
+
+    def _frame_count(self) -> int:
+        return int(self._counters()["frames"])
+
+    def _check_watchable(self) -> None:
+        self._check_open()
+        if not isinstance(self._target, Headless):
+            raise UnsupportedError(
+                "watching the swapchain of a window",
+                "its images are the window system's",
+                "use vkshare.Headless, draw to a surface and blit it to the window, or publish a Compositor",
+            )
+
+    def _set_watched(self, outlet: Outlet | None) -> None:
+        super()._set_watched(outlet)
+        if not self.is_closed:
+            self._hook()
+
+    def _show_last(self, outlet: Outlet) -> None:
+        assert self._shown is not None
+        self._shown.show_last(outlet)
 
     def _start(self, size: tuple[int, int], capture: bool) -> None:
         self._set_mode(*self._images.mode(self._mode))

@@ -27,7 +27,7 @@ WALKED = (
         vsync.Observer,
         vsync.VsyncBridge,
     ),
-    *(vsync.RefreshTimer, vsync.VsyncDescriptor),
+    *(vsync.RefreshTimer, vsync.VsyncDescriptor, vks.Publication),
 )
 # Raw handles, which must be valid; libraries that may be missing; what runs until it is ended.
 LEFT_OUT = {
