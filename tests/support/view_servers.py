@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import socket
 import ssl
 import struct
@@ -81,7 +82,7 @@ class RawPage:
         self.host = f"127.0.0.1:{server.address[1]}"
         self.sock: socket.socket = socket.create_connection(("127.0.0.1", server.address[1]), HANG)
         if context is not None:
-            self.sock = context.wrap_socket(self.sock)
+            self.sock = context.wrap_socket(self.sock, server_hostname="127.0.0.1")
         self._rest = b""
 
     def request(self, path: str = "/view", method: str = "GET", **fields: str | None) -> bytes:
@@ -182,6 +183,7 @@ class RawPage:
 
 def certificate(folder: Path) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1 and its key, by OpenSSL's command."""
+    need("openssl", shutil.which("openssl") is not None, "openssl is not installed")
     chain, key = folder / "chain.pem", folder / "key.pem"
     command = [
         "openssl",

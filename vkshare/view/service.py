@@ -15,11 +15,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import WSCloseCode, web
 
 from vkshare.view import page_files
-from vkshare.view.connections import DEADLINE, TLS_DEADLINE, Bare, BareSocket, Gate, Refused
+from vkshare.view.connections import DEADLINE, MOST_WAITING, TLS_DEADLINE, Bare, BareSocket, Gate, Refused
 from vkshare.view.input import ViewerEvent
 from vkshare.view.security import PROTOCOL, Policy, Refusal
 from vkshare.view.viewer_session import HEARTBEAT, MOST_MESSAGE, EncoderViewer, ViewerSession
@@ -29,6 +30,7 @@ _log = logging.getLogger("vkshare.view")
 MOST_VIEWERS = 32
 _SOCKET = "/view"
 _BACKLOG = 64
+_RETRY = 0.05  # seconds until connections are taken again after an error
 _SINGLE = ("Host", "Origin", "Sec-WebSocket-Protocol", "Upgrade")  # fields of which a second one is an attack
 _END_DEADLINE = 2.0  # seconds that the end of a server waits for the ends of its connections
 
@@ -93,6 +95,7 @@ class Service:
         self._numbers = itertools.count(1)
         self._sessions: set[ViewerSession] = set()
         self._counts = Counts()
+        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}  # oldest first
         self._loop = asyncio.new_event_loop()
         self._gate = Gate(self._loop, self._answer, limits.deadline)
         self._stopping = asyncio.Event()
@@ -144,30 +147,60 @@ class Service:
 
     async def _serve(self, started: Future[None]) -> None:
         try:
-            server = await self._loop.create_server(
-                self._gate,
-                sock=self._listener,
-                ssl=self._tls,
-                ssl_handshake_timeout=None if self._tls is None else TLS_DEADLINE,
-                backlog=_BACKLOG,
-            )
-        except BaseException as error:
-            self._listener.close()
+            self._listener.listen(_BACKLOG)
+        except OSError as error:  # another socket listens at the address meanwhile
             started.set_exception(error)
             self._loop.stop()
             return
         started.set_result(None)
+        accepting = self._loop.create_task(self._accept())
         try:
             await self._stopping.wait()
-            server.close()
+            accepting.cancel()
             await self._end()
         finally:
             self._loop.stop()
 
+    async def _accept(self) -> None:
+        """Take connections. TLS handshakes are tasks, of which the oldest gives way to the newest."""
+        while True:
+            try:
+                sock, _ = await self._loop.sock_accept(self._listener)
+            except OSError:  # too many fds are open, or the connection has gone already
+                await asyncio.sleep(_RETRY)
+                continue
+            if len(self._handshakes) >= MOST_WAITING:
+                self._end_handshake(next(iter(self._handshakes)))
+                self._gate.count(Refusal.LIMIT)
+            task = self._loop.create_task(self._shake_hands(sock))
+            self._handshakes[task] = sock
+            await asyncio.sleep(0)  # a connection that is there already suspends no task
+
+    async def _shake_hands(self, sock: socket.socket) -> None:
+        deadline = None if self._tls is None else TLS_DEADLINE
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        try:
+            await self._loop.connect_accepted_socket(self._gate, sock, ssl=self._tls, ssl_handshake_timeout=deadline)
+        except OSError:  # no TLS, or it came too late; ssl.SSLError is one
+            if task in self._handshakes:
+                self._gate.count(Refusal.MALFORMED)
+        finally:
+            self._handshakes.pop(task, None)
+
+    def _end_handshake(self, task: asyncio.Task[None]) -> None:
+        """Let a handshake fail. asyncio leaves the socket open where its task is cancelled before the first byte."""
+        with contextlib.suppress(OSError):
+            self._handshakes.pop(task).shutdown(socket.SHUT_RDWR)
+
     async def _end(self) -> None:
         """Every connection ends, and every task with it."""
+        handshakes = tuple(self._handshakes)
+        for task in handshakes:
+            self._end_handshake(task)
         for session in tuple(self._sessions):
             session.end()
+        if handshakes:
+            await asyncio.wait(handshakes, timeout=_END_DEADLINE)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_DEADLINE):
                 while self._sessions:

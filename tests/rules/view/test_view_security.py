@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.fd_counts import open_fds
 from support.view_servers import HANG, REFUSED, RawPage, certificate, need_aiohttp
 
 import vkshare as vks
@@ -132,7 +133,6 @@ def test_with_a_certificate_the_page_comes_over_tls_alone(show: Any, tmp_path: P
     assert server.url.startswith("https://127.0.0.1:")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(tmp_path / "chain.pem")
-    context.check_hostname = False
     with RawPage(server, context=context) as page:
         assert page.request(Origin=f"https://{page.host}").startswith(b"HTTP/1.1 101 ")
     with RawPage(server) as plain:
@@ -171,6 +171,27 @@ def test_idle_connections_keep_no_viewer_out(show: Any) -> None:
     assert idle[0].everything() == b""
     for each in idle:
         each.close()
+
+
+def test_idle_connections_without_tls_keep_no_viewer_out(show: Any, tmp_path: Path) -> None:
+    need_aiohttp()
+    from vkshare.view.connections import MOST_WAITING
+
+    server = show(certificate=certificate(tmp_path)).server
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(tmp_path / "chain.pem")
+    before = len(open_fds())
+    idle = [RawPage(server) for _ in range(MOST_WAITING + 40)]
+    with RawPage(server, context=context) as page:
+        assert page.request(Origin=f"https://{page.host}").startswith(b"HTTP/1.1 101 ")
+        assert len(open_fds()) - before <= 2 * MOST_WAITING + 40 + 8
+    assert idle[0].everything() == b""
+    for each in idle:
+        each.close()
+    limit = time.monotonic() + HANG
+    while len(open_fds()) > before and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert len(open_fds()) <= before
 
 
 def test_too_many_viewers_are_refused_as_all_else(show: Any, monkeypatch: Any) -> None:

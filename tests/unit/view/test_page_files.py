@@ -33,7 +33,7 @@ def test_the_page_has_no_inline_script_or_style_and_calls_no_other_server() -> N
     assert re.findall(r"<script(?![^>]* src=)", html) == []
     assert re.findall(r"<style|\sstyle=|\son\w+=", html) == []
     for file in FILES.values():
-        addresses = {each for each in re.findall(rb"(?:https?|wss?)://[^\s\"'`$]+", file.body)}
+        addresses = set(re.findall(rb"(?:https?|wss?)://[^\s\"'`$]+", file.body))
         assert addresses <= {b"http://www.w3.org/2000/svg"}
         assert b"innerHTML" not in file.body
 
