@@ -33,6 +33,7 @@ PACKAGES = (
     "engines.panda3d",
     "engines.vtk",
     "engines.slangpy",
+    "testing.link",
 )
 
 

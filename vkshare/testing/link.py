@@ -94,8 +94,8 @@ class LinkProxy(SimulatedLink):
     @property
     def sockaddr(self) -> tuple[str, int]:
         """The address that clients connect to, as socket.create_connection() takes it."""
-        assert self._relay.door
-        return self._relay.door.sockaddr
+        assert self._relay.acceptor
+        return self._relay.acceptor.sockaddr
 
     @property
     def address(self) -> str:

@@ -187,7 +187,7 @@ class SimulatedLink(FlagClosing):
         arguments.choice("how", how, _CUTS)
         is_hole = arguments.choice("refusal", refusal, _REFUSALS) == "blackhole"
         length = arguments.timeout(refuse)
-        if length != 0 and self._relay.door is None:
+        if length != 0 and self._relay.acceptor is None:
             raise ValueError(f"refuse is {refuse}; allowed is 0, because linked sockets are not connected again")
         return self._call(lambda: self._relay.disconnect(how, length, is_hole))
 

@@ -43,7 +43,7 @@ class Target:
         return self.sockaddr if isinstance(self.sockaddr, str) else f"{self.sockaddr[0]}:{self.sockaddr[1]}"
 
 
-class Door:
+class Acceptor:
     """The listening socket of a proxy, on a port of its own also while it refuses connections."""
 
     def __init__(self) -> None:
@@ -95,9 +95,9 @@ class Relay:
         self._watched: dict[socket.socket, int] = {}
         self._thread = threading.Thread(target=self._run, name="vkshare-link", daemon=True)
         with contextlib.ExitStack() as undo:
-            self.door = Door() if target else None
-            if self.door:
-                undo.callback(self.door.close)
+            self.acceptor = Acceptor() if target else None
+            if self.acceptor:
+                undo.callback(self.acceptor.close)
             self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             undo.callback(os.close, self._wake)
             self._selector = selectors.DefaultSelector()
@@ -177,14 +177,14 @@ class Relay:
                 connection.cut("reset", now)
         rotated = self._connections[1:] + self._connections[:1]  # each is the first to use the queue's room in its turn
         self._connections = [each for each in rotated if each.is_open]
-        if self.door and now >= self._refuse_until:
-            self._open(self.door, now)
-        if self.door and self.door.socket in ready:
-            self._accept(self.door.socket, now)
+        if self.acceptor and now >= self._refuse_until:
+            self._open(self.acceptor, now)
+        if self.acceptor and self.acceptor.socket in ready:
+            self._accept(self.acceptor.socket, now)
 
-    def _open(self, door: Door, now: float) -> None:
+    def _open(self, acceptor: Acceptor, now: float) -> None:
         try:
-            door.open()
+            acceptor.open()
         except OSError as error:  # too many open files
             _log.warning("a simulated link cannot listen: %s", error)
             self._refuse_until = now + _PAUSE
@@ -192,8 +192,13 @@ class Relay:
     def _watch(self, now: float) -> float:
         """Watches what the next turn needs, and returns when it is needed at the latest."""
         wanted: dict[socket.socket, int] = {}
-        if self.door and self.door.socket and len(self._connections) < MOST_CONNECTIONS and now >= self._pause_until:
-            wanted[self.door.socket] = READ
+        if (
+            self.acceptor
+            and self.acceptor.socket
+            and len(self._connections) < MOST_CONNECTIONS
+            and now >= self._pause_until
+        ):
+            wanted[self.acceptor.socket] = READ
         wakes = [until for until in (self._refuse_until, self._pause_until) if until > now]
         wakes += [model.next_delivery(now) for model in self.models.values()]
         if any(connection.wants_room(now) for connection in self._connections):
@@ -214,8 +219,8 @@ class Relay:
         now = time.monotonic()
         for connection in self._connections:
             connection.cut("reset", now)
-        if self.door:
-            self.door.close()
+        if self.acceptor:
+            self.acceptor.close()
         self._selector.close()
         with self._lock:
             self._is_over = True
@@ -275,15 +280,15 @@ class Relay:
         self._cut += len(live)
         if refuse != 0:
             self._refuse_until = math.inf if refuse is None else now + refuse
-            if self.door and not is_hole:
-                self.door.refuse()
+            if self.acceptor and not is_hole:
+                self.acceptor.refuse()
         return len(live)
 
     def admit(self) -> None:
         """Refuse connections no more."""
         self._refuse_until = -math.inf
-        if self.door:
-            self._open(self.door, time.monotonic())
+        if self.acceptor:
+            self._open(self.acceptor, time.monotonic())
 
     def statistics(self) -> LinkStatistics:
         now = time.monotonic()

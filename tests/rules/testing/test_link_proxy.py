@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import doctest
 import hashlib
 import random
 import selectors
@@ -554,3 +555,11 @@ def test_the_fixture_closes_its_links_after_the_test(suite: pytest.Pytester) -> 
             assert "vkshare-link" not in [each.name for each in threading.enumerate()]
     """)
     suite.runpytest_subprocess("-W", "error::ResourceWarning").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("shown", [LinkProxy, linked_sockets], ids=lambda shown: shown.__name__)
+def test_the_example_of_a_docstring_runs_as_it_stands(shown: Any) -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(shown, globs={})
+    printed: list[str] = []
+    assert len(example.examples) >= 2
+    assert doctest.DocTestRunner(verbose=False).run(example, out=printed.append).failed == 0, "".join(printed)
