@@ -57,7 +57,7 @@ class _Pictures:
 
 
 class Show(Scoped):
-    """What a server shows. Thread-safe. Errors of the constructor are those of Source.
+    """The pictures of a server. Thread-safe. Errors of the constructor are those of Source.
 
     Parameters
     ----------

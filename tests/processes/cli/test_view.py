@@ -53,7 +53,7 @@ def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def served(process: subprocess.Popen[str]) -> Any:
-    """What a page needs to know, of the line that the command prints."""
+    """Return the address and the token, from the line that the command prints."""
     assert process.stdout is not None
     line = process.stdout.readline()
     found = re.fullmatch(r"a picture is shown at http://127\.0\.0\.1:(\d+)/#([\w-]{22,})\n", line)

@@ -7,7 +7,7 @@ const RESTART = 1012; // the server goes on, with another size of the picture
 const PING_EVERY = 5000;
 const SILENCE = 60000; // ms without an answer until the connection counts as lost; a large picture may be before it
 
-/** Takes the token out of the address bar, so that no history, screenshot or bookmark has it. The tab keeps it. */
+/** Takes the token out of the address bar, so that no screenshot or bookmark has it. The tab keeps it. */
 export function takeToken() {
   const found = /^#([A-Za-z0-9_-]{22,256})$/.exec(location.hash);
   if (found) {
