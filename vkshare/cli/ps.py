@@ -1,5 +1,7 @@
 """`vkshare ps`: every shared surface, fence and queue of this user's processes, its owner and its waiters (rule K33).
 
+And the names that they have published (rule W1), for which their processes are asked.
+
 Pages are found as memfds in /proc/PID/fd and mapped read-only: a look does not change them.
 """
 
@@ -16,7 +18,10 @@ from typing import Any
 
 from vkshare.cli import table
 
-HELP = "each exported surface, fence and queue: owners and values; of a surface also its waiters, and their time"
+HELP = (
+    "each published name; each exported surface, fence and queue: owners and values; of a surface also its waiters, "
+    "and their time"
+)
 
 _ENDS = ("never opened", "open", "closed")
 _STATUSES = ("ok", "lost", "closed", "broken")
@@ -36,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """Return the contents of `vkshare ps --json`, a dict of four lists.
+    """Return the contents of `vkshare ps --json`, a dict of five lists.
 
-    {"surfaces": [...], "fences": [...], "queues": [...], "unreadable": [...]}.
+    {"surfaces": [...], "fences": [...], "queues": [...], "unreadable": [...], "published": [...]}.
     """
     from vkshare.util.pages import inspect_path, page_fds
 
@@ -59,7 +64,24 @@ def collect() -> dict[str, Any]:
             reported[where].append(what)
     for entries in reported.values():
         entries.sort(key=lambda entry: entry["id"])
+    reported["published"] = _published()
     return reported
+
+
+def _published() -> list[dict[str, Any]]:
+    """The names, in order. Stopped processes do not answer for theirs."""
+    from vkshare.core import publication
+
+    return [
+        {
+            **{name: getattr(each, name) for name in ("name", "kind", "width", "height", "format", "rate", "key")},
+            "owner": _process(each.pid),
+            "backend": each.backend,
+            "adapter": str(each.adapter),
+            "adapter_name": each.adapter_name,
+        }
+        for each in publication.find()
+    ]
 
 
 def _own_processes() -> Iterator[int]:
@@ -216,7 +238,7 @@ def _queue_tables(queues: list[dict[str, Any]]) -> list[str]:
 
 def _text(reported: dict[str, Any]) -> str:
     if not any(reported.values()):
-        return "no process of this user shares a surface, a fence or a queue"
+        return "no process of this user shares a surface, a fence or a queue, or has published one"
     surfaces: list[tuple[object, ...]] = []
     waits: list[tuple[object, ...]] = []
     for s in reported["surfaces"]:
@@ -232,7 +254,12 @@ def _text(reported: dict[str, Any]) -> str:
     bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in reported["unreadable"]]
     head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
     of_fences = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
+    names = [
+        (p["name"], p["kind"], _size(p), p["format"], f"{p['rate']:.1f}/s", _party(p["owner"]))
+        for p in reported["published"]
+    ]
     tables = [
+        _table(("PUBLISHED", "KIND", "SIZE", "FORMAT", "RATE", "OWNER"), names, 0),
         _table(head, surfaces, 4),
         _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
         _table(of_fences, fences, 3),
