@@ -118,7 +118,7 @@ def check_hosts(hosts: Iterable[str]) -> frozenset[str]:
 
 def _digest(token: str) -> bytes:
     """Digests have one length, so that a comparison of them does not show that of the token."""
-    return hashlib.sha256(token.encode()).digest()
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()  # fields with other bytes have surrogates
 
 
 @dataclass(frozen=True)

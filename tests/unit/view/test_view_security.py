@@ -70,6 +70,7 @@ def test_a_socket_without_an_origin_is_refused_and_a_file_is_not() -> None:
         f"{PROTOCOL}, token.{TOKEN.upper()}",
         f"{PROTOCOL}, token.{TOKEN}, token.{TOKEN}",
         f"{PROTOCOL}, {TOKEN}",
+        f"{PROTOCOL}, token.{TOKEN[:-1]}\udce9",  # a byte that is no UTF-8, as aiohttp hands it on
     ],
 )
 @pytest.mark.rule("W6")
