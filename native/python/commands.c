@@ -118,18 +118,21 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *arguments)
     return result;
 }
 
-/* `body` of a request that the device's relay sends, with the one surface that it uses. */
+/* `body` of a request that the device's relay sends, with the one surface that it uses; retire() is called
+ * as that of a command buffer. */
 static PyObject *commands_set_relayed(PyObject *object, PyObject *arguments)
 {
     vkpy_commands *self = (vkpy_commands *)object;
-    PyObject *surface;
+    PyObject *surface, *retired;
     const char *body;
     Py_ssize_t size;
     int writes;
     VKPY_LIVE_BY(self, device);
-    if (!PyArg_ParseTuple(arguments, "y#O!p:CommandList._set_relayed", &body, &size, vkpy_surface_type, &surface,
-                          &writes))
+    if (!PyArg_ParseTuple(arguments, "y#O!pO:CommandList._set_relayed", &body, &size, vkpy_surface_type, &surface,
+                          &writes, &retired))
         return NULL;
+    if (!PyCallable_Check(retired))
+        return PyErr_Format(PyExc_TypeError, "retire must be a callable, not %R", retired);
     VKPY_LIVE((vkpy_surface *)surface);
     if (self->core != NULL)
         return vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: _reset() it first");
@@ -143,6 +146,7 @@ static PyObject *commands_set_relayed(PyObject *object, PyObject *arguments)
         free(copy);
         return vkpy_raise(status, "CommandList._set_relayed");
     }
+    vks_commands_on_retire(self->core, retire, Py_NewRef(retired));
     self->surface = Py_NewRef(surface);
     Py_RETURN_NONE;
 }

@@ -116,7 +116,7 @@ static void put_point(bytes *out, int32_t x, int32_t y)
     put_signed(out, y);
 }
 
-/* Of r32uint, red is a code (commands.c), and a float has no room for all of them. */
+/* Red of r32uint is a code (commands.c), and a float has no room for all of them. */
 static void put_colour(bytes *out, const vks_recording *recording, const vks_command *c)
 {
     uint32_t code;

@@ -143,6 +143,13 @@ vks_status vks_commands_create_relayed(vks_device *device, uint8_t *body, size_t
     return VKS_OK;
 }
 
+void vks_commands_on_retire(vks_commands *commands, void (*retire)(void *user), void *user)
+{
+    VKS_NEEDS_OR(, commands);
+    commands->retire = retire;
+    commands->user = user;
+}
+
 static vks_status compile_relayed(vks_device *device, const vks_recording *recording, vks_commands **out)
 {
     uint8_t *body;

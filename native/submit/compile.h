@@ -17,6 +17,8 @@ vks_status vks_commands_compile(vks_device *device, const vks_recording *recordi
  * list owns `body`, which was malloc()ed. */
 vks_status vks_commands_create_relayed(vks_device *device, uint8_t *body, size_t size, const vks_use *uses,
                                        size_t n_uses, vks_commands **out);
+/* As vks_commands_create_vulkan() takes them. Before the list is submitted. */
+void vks_commands_on_retire(vks_commands *commands, void (*retire)(void *user), void *user);
 
 #pragma GCC visibility pop
 

@@ -226,6 +226,7 @@ class Stage(Protocol):
     data: memoryview
     command_buffer: int  # VkCommandBuffer: memory -> data, or data -> memory when made with upload=True
     transfer_buffer: int  # the same for the transfer queue; 0 where there is none
+    relayed: bytes  # in place of command buffers: the request of a device with a relay; b"": none
 
     def destroy(self) -> None: ...
 

@@ -130,6 +130,9 @@ def _staged(surface: Shared, image: Memory, nbytes: int, *, upload: bool) -> tup
     stage = device._backend.stage(nbytes, image, upload=upload)
     commands = _native.CommandList(device)
     with on_error(stage.destroy):
-        commands._set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
+        if stage.relayed:
+            commands._set_relayed(stage.relayed, surface, upload, stage.destroy)
+        else:
+            commands._set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
     device._compiled.add(commands)
     return stage, commands

@@ -11,7 +11,15 @@ from vkshare.backends.base import ImageSpec
 from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
-from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target, WaylandSurface, X11Window
+from vkshare.present.targets import (
+    GlfwTarget,
+    Headless,
+    Presenter,
+    SurfaceTarget,
+    Target,
+    WaylandSurface,
+    X11Window,
+)
 from vkshare.util import handles
 from vkshare.util.closing import on_error
 from vkshare.window.shm_window import ShmWindow
@@ -39,6 +47,7 @@ class Images(Protocol):
     by_fences: bool
     output: ShmWindow | None  # shows what a ring presents
     watched: WatchedWindow | None  # an X11 window that reports its sizes and its end
+    presenter: Presenter | None  # takes what a ring presents to another place
     native: dict[str, Any] | None  # the `vulkan` argument of SwapchainCore; None: a ring
 
     def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
@@ -54,6 +63,7 @@ class VulkanImages:
     """The images of a VkSurfaceKHR."""
 
     output: ShmWindow | None = None
+    presenter: Presenter | None = None
 
     def __init__(
         self,
@@ -97,8 +107,16 @@ class RingImages:
     by_fences = False
     native: dict[str, Any] | None = None
 
-    def __init__(self, device: Device, wanted: Format | None, output: ShmWindow | None, pace: int) -> None:
+    def __init__(
+        self,
+        device: Device,
+        wanted: Format | None,
+        output: ShmWindow | None,
+        pace: int,
+        presenter: Presenter | None = None,
+    ) -> None:
         self._device = device
+        self.presenter = presenter
         self.output = output
         self.watched: WatchedWindow | None = output
         self._pace = pace
@@ -111,8 +129,9 @@ class RingImages:
         return 0, self._pace if name.startswith("fifo") else 0
 
     def close(self) -> None:
-        if self.output is not None:
-            self.output.close()
+        for end in (self.output, self.presenter):
+            if end is not None:
+                end.close()
 
 
 def open_images(device: Device, target: Target, wanted: Format | None, mode: str, fences: bool | None) -> Images:
@@ -151,7 +170,8 @@ def open_images(device: Device, target: Target, wanted: Format | None, mode: str
         return RingImages(device, wanted, ShmWindow(target.display, target.xid), _pace(None))
     if isinstance(target, GlfwTarget):
         return RingImages(device, wanted, _cpu_output(target), _pace(target.window))
-    return RingImages(device, wanted, None, 0)
+    presenter = target._presenter(device)
+    return RingImages(device, wanted, None, 0 if presenter is None else presenter.interval, presenter)
 
 
 def _vulkan_surface(

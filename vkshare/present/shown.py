@@ -31,6 +31,7 @@ class FrameCapture:
     def __init__(self, swapchain: Swapchain, images: Images, *, keep: bool) -> None:
         self._swapchain = swapchain
         self._output = images.output
+        self._presenter = images.presenter
         self._watched = images.watched
         self._size = (0, 0)  # that the watched window had
         self._keep = keep
@@ -53,7 +54,8 @@ class FrameCapture:
         return self._wait_until_shown if self._output is not None else None
 
     def presenting_hook(self) -> Callable[[Frame], None] | None:
-        is_needed = self._watched is not None or self._keep or self._swapchain._watched is not None
+        takers = self._watched, self._presenter, self._swapchain._watched
+        is_needed = self._keep or any(taker is not None for taker in takers)
         return self._present if is_needed else None
 
     def _wait_until_shown(self, frame: Frame) -> None:
@@ -72,6 +74,9 @@ class FrameCapture:
         outlet = self._swapchain._watched
         if outlet is not None:
             outlet.copy(surface)
+        if self._presenter is not None:
+            surface._cpu_access()
+            self._presenter.present(surface)
         if self._output is not None:
             self._show(surface)
         if self._watched is not None and (size := self._watched.size) != self._size:

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.util import arguments, handles
 from vkshare.window.window import Window
 
+if TYPE_CHECKING:
+    from vkshare.core.device import Device
+    from vkshare.core.surface import Surface
+
 LARGEST = 2**31 - 1  # pixels a side: what Vulkan's signed rectangles hold
+
+
+class Presenter(Protocol):
+    """Takes the presented frames of a ring to another place.
+
+    Attributes
+    ----------
+    interval
+        ns from frame to frame in the fifo modes.
+    """
+
+    interval: int
+
+    def present(self, surface: Surface) -> None:
+        """Show the picture of a surface. Its work has run."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,10 @@ class Headless:
     def __post_init__(self) -> None:
         arguments.integer("width", self.width, 1, LARGEST)
         arguments.integer("height", self.height, 1, LARGEST)
+
+    def _presenter(self, device: Device) -> Presenter | None:
+        """What takes the presented frames of a ring; None: they can only be captured."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

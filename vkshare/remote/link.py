@@ -66,7 +66,7 @@ class Link(FlagClosing):
         """The number of the session; 0 before a viewer's first one."""
         return self._session.generation
 
-    # ---- messages ------------------------------------------------------------------------------------------------
+    # ---- messages ---------------------------------------------------------------------------------------------
 
     def send(
         self,
@@ -276,7 +276,7 @@ class Link(FlagClosing):
             self._is_waking = True
             thread.wake()
 
-    # ---- the link's thread ---------------------------------------------------------------------------------------
+    # ---- the link's thread ------------------------------------------------------------------------------------
 
     def _enter(self, state: LinkState, why: str = "") -> None:
         """Changes the state and reports it."""

@@ -132,7 +132,7 @@ class _ViewerThread(LinkThread):
         self._dial_at = time.monotonic()
         self._backoff = _LEAST_BACKOFF
 
-    # ---- connections ---------------------------------------------------------------------------------------------
+    # ---- connections ------------------------------------------------------------------------------------------
 
     def _dial(self, now: float) -> None:
         self._dial_at = math.inf
@@ -244,7 +244,7 @@ class _ViewerThread(LinkThread):
             self.loop.remove(attempt.wire.fileno())
             attempt.wire.close()
 
-    # ---- time ----------------------------------------------------------------------------------------------------
+    # ---- time -------------------------------------------------------------------------------------------------
 
     def _on_broken(self, now: float) -> None:
         self._backoff = _LEAST_BACKOFF

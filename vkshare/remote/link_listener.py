@@ -161,7 +161,7 @@ class _HostThread(LinkThread):
         self._accept_at: float | None = None  # the end of a pause
         self.loop.add(sock.fileno(), READ, self._on_accept)
 
-    # ---- connections without authentication ----------------------------------------------------------------------
+    # ---- connections without authentication -------------------------------------------------------------------
 
     def _on_accept(self, events: int, _: Sequence[int]) -> None:
         try:
@@ -213,7 +213,7 @@ class _HostThread(LinkThread):
         self.loop.add(fd, READ, self._on_events)
         self._attach(attempt.wire, self.link._session, verdict.terms.keepalive_ms / 1e3, verdict.kind == RESUMED)
 
-    # ---- sessions ------------------------------------------------------------------------------------------------
+    # ---- sessions ---------------------------------------------------------------------------------------------
 
     def _decide(self, terms: Terms) -> Verdict:
         """Resumes the session of a viewer that knows it, refuses a second viewer, or begins a session."""
@@ -255,7 +255,7 @@ class _HostThread(LinkThread):
         link._enter(LinkState.REPLACED, "another viewer has come")
         return link._session
 
-    # ---- time ----------------------------------------------------------------------------------------------------
+    # ---- time -------------------------------------------------------------------------------------------------
 
     def _on_time(self, now: float) -> None:
         super()._on_time(now)

@@ -87,7 +87,7 @@ class LinkThread:
             self._close_all()
             self.loop.close()
 
-    # ---- the connection ------------------------------------------------------------------------------------------
+    # ---- the connection ---------------------------------------------------------------------------------------
 
     def _attach(self, wire: Wire, session: Session, keepalive: float, is_resumed: bool) -> None:
         """Begins to carry the session on a connection that has passed the handshake, and that the loop watches."""
@@ -171,7 +171,7 @@ class LinkThread:
             self.link._received += wire.received
         wire.sent = wire.received = 0
 
-    # ---- ends ----------------------------------------------------------------------------------------------------
+    # ---- ends -------------------------------------------------------------------------------------------------
 
     def _break(self, why: str) -> None:
         """The connection broke: the session waits for another one (rule M17)."""
@@ -216,7 +216,7 @@ class LinkThread:
         with self.link._changed:
             return stream.deadline
 
-    # ---- of the two ends -----------------------------------------------------------------------------------------
+    # ---- of the two ends --------------------------------------------------------------------------------------
 
     def _on_broken(self, now: float) -> None:
         """Called when the connection broke and may come back."""

@@ -133,7 +133,7 @@ class Outbox:
         self._fresh: list[_Kept] = []  # packets whose compressed size is not known
         self._messages = self._nbytes = self._replaced = self._packets = self._resent = self._acknowledged = 0
 
-    # ---- messages in ---------------------------------------------------------------------------------------------
+    # ---- messages in ------------------------------------------------------------------------------------------
 
     def put(
         self,
@@ -226,7 +226,7 @@ class Outbox:
         it = self._lanes.get(lane)
         return LANE_WINDOW if it is None else it.room
 
-    # ---- packets out ---------------------------------------------------------------------------------------------
+    # ---- packets out ------------------------------------------------------------------------------------------
 
     def next(self, now: float, most: int = CHUNK) -> Packet | None:
         """Return the packet to be sent now, at most `most` bytes long; None: none may be sent."""
@@ -307,7 +307,7 @@ class Outbox:
             kept.is_limited = not self._pacing.is_probing and self._on_way >= limit
         self._fresh.clear()
 
-    # ---- what the peer has ---------------------------------------------------------------------------------------
+    # ---- what the peer has ------------------------------------------------------------------------------------
 
     def acknowledged(self, ack: Acknowledgement, now: float) -> None:
         """Take an acknowledgement.

@@ -70,7 +70,7 @@ class Stream:
         self._splitter = FrameSplitter()
         self._compressor, self._decompressor = Compressor(), Decompressor()
 
-    # ---- from the peer -------------------------------------------------------------------------------------------
+    # ---- from the peer ----------------------------------------------------------------------------------------
 
     def read(self, data: bytes) -> list[Item]:
         """Returns the packets that bytes of the connection complete. LinkError: they are malformed."""
@@ -100,7 +100,7 @@ class Stream:
         """Records that bytes have arrived, whatever they are: the peer is alive."""
         self._heard = now
 
-    # ---- to the peer ---------------------------------------------------------------------------------------------
+    # ---- to the peer ------------------------------------------------------------------------------------------
 
     def gather(self, now: float) -> bytes:
         """Returns the packets of the next frame; b"": nothing is to be sent now."""
@@ -135,7 +135,7 @@ class Stream:
         """Returns the last frame of a session."""
         return self.frame(encode(Close(reason), self.session.generation))
 
-    # ---- time ----------------------------------------------------------------------------------------------------
+    # ---- time -------------------------------------------------------------------------------------------------
 
     @property
     def deadline(self) -> float:

@@ -138,6 +138,7 @@ class CompositeOp(Body, tag="composite"):
     at: Point
     opacity: float
     alpha: Alpha
+    codes: bool = False  # a -srgb source is read as it is stored
 
 
 class DrawTrianglesOp(Body, tag="draw_triangles"):
@@ -152,6 +153,7 @@ class DrawTrianglesOp(Body, tag="draw_triangles"):
 
 
 Drawn = ClearOp | FillRectOp | CopyOp | BlitOp | CompositeOp | DrawTrianglesOp
+Commands = Annotated[tuple[Drawn, ...], Meta(max_length=1 << 20)]
 
 
 class Submit(Body):
@@ -203,7 +205,7 @@ class Event(Body):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = functools.cache(msgspec.msgpack.Decoder)  # by the type of the body
+_decoder: Any = functools.cache(msgspec.msgpack.Decoder)  # by the type of the body
 
 
 def encode(body: Body | None) -> bytes:
@@ -221,6 +223,15 @@ def decode(kind: type[Body] | None, data: bytes) -> Any:
         return _decoder(kind).decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the body is not a valid {kind.__name__}: {error}") from None
+
+
+def decode_commands(data: bytes) -> tuple[Drawn, ...]:
+    """Decodes an array of commands. ProtocolError: it is malformed, or out of its bounds."""
+    try:
+        commands: tuple[Drawn, ...] = _decoder(Commands).decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"the body is not a valid list of commands: {error}") from None
+    return commands
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 
 from vkshare.core import submissions
 from vkshare.core.commands import CommandList
+from vkshare.core.device import Device
 from vkshare.errors import InvalidCallError, StillDrawingError
 from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
@@ -97,7 +98,7 @@ def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
 def submit(executor: Executor, request: Request) -> None:
     body: m.Submit = request.body
     _refuse_more_held(executor)
-    commands, used = _record(executor, body.commands)
+    commands, used = record(executor.device, body.commands, executor.surface)
     waits = [_wait(executor, number, value) for number, value in body.waits]
     signals = [_signal(executor, number, value) for number, value in body.signals]
     _refuse_unused(body, used)
@@ -164,14 +165,20 @@ def _signal(executor: Executor, number: int, value: int | None) -> Any:
     return fence if value is None else (fence, value)
 
 
-def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList, set[int]]:
-    """Records the commands; returns them, and the ids of the surfaces that they use."""
-    commands = executor.device.record()
+def record(device: Device, operations: Sequence[Any], surface_of: Callable[[int], Any]) -> tuple[CommandList, set[int]]:
+    """Records commands, with the surfaces of their numbers.
+
+    Returns
+    -------
+    tuple[CommandList, set[int]]
+        The list, and the numbers that it uses.
+    """
+    commands = device.record()
     used: set[int] = set()
 
     def surface(number: int) -> Any:
         used.add(number)
-        return executor.surface(number)
+        return surface_of(number)
 
     for op in operations:
         match op:
@@ -184,7 +191,8 @@ def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList,
             case m.BlitOp():
                 commands.blit(surface(op.source), surface(op.target), op.source_rect, op.target_rect, op.filter)
             case m.CompositeOp():
-                commands.composite(surface(op.source), surface(op.target), op.at, op.opacity, op.alpha)
+                pair = surface(op.source), surface(op.target)
+                commands._composite(*pair, op.at, op.opacity, op.alpha, op.codes)
             case m.DrawTrianglesOp():
                 texture = None if op.texture is None else surface(op.texture)
                 depth = None if op.depth is None else surface(op.depth)

@@ -44,8 +44,9 @@ class Kind:
         Type of its body; None: it has no body.
     route
         INLINE: the loop calls run(client, request), which must return at once; `client` is a
-        ServedClient. CAN_FAIL, CANNOT_FAIL: the client's worker calls run(executor, request);
-        `executor` is an Executor.
+        ServedClient. After LATER the client's next requests run, and client.answer() replies.
+        CAN_FAIL, CANNOT_FAIL: the client's worker calls run(executor, request); `executor` is an
+        Executor.
     run
         Returns an Answer (None: an empty one), or LATER. The client gets the error that it
         raises. It may take the request's fds; fds that it does not take are closed. With

@@ -19,7 +19,7 @@ from vkshare.server import trace_points, wire
 from vkshare.server.executor import RequestResult
 from vkshare.server.loop import HUNG_UP, MALFORMED, READ, WRITE
 from vkshare.server.messages import Body, Counters, Event, Hello, Op, Welcome, encode, failure
-from vkshare.server.request_types import Answer, Kind, Request, checked
+from vkshare.server.request_types import LATER, Answer, Kind, Request, checked
 from vkshare.server.session_state import Action, Decision, Route, SessionState
 from vkshare.server.worker import Outcome, without_traceback
 from vkshare.util import fd_ops
@@ -207,9 +207,18 @@ class ServedClient:
         except Exception as error:
             self._fail(_failure_op(request), request, without_traceback(error))
         else:
-            self._reply(request, answer or Answer())
+            if answer is not LATER:
+                self._reply(request, answer or Answer())
         finally:
             request.close()
+
+    def answer(self, request: Request, outcome: Answer | Exception) -> None:
+        """Answers a request for which a plug-in's INLINE run() has returned LATER. No effect if the client is gone."""
+        if isinstance(outcome, Exception):
+            self._fail(_failure_op(request), request, outcome)
+        else:
+            self._reply(request, outcome)
+        self.server.schedule(self)
 
     def _start_worker(self) -> None:
         try:

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
+from typing import Any
 
 # A second press within this many seconds and logical pixels makes a double click.
 _DOUBLE_CLICK_TIME = 0.4
@@ -63,6 +64,22 @@ class Event:
     def __repr__(self) -> str:
         fields = "".join(f", {name}={getattr(self, name)!r}" for name in FIELDS[self.event_type])
         return f"Event({self.event_type!r}{fields})"
+
+
+def event_of(fields: dict[str, Any]) -> Event:
+    """Make the event whose as_dict() it is, and which another process has sent.
+
+    Raises
+    ------
+    ValueError
+        It is no such dict.
+    """
+    kind = fields.get("event_type")
+    allowed = {"event_type", *FIELDS.get(kind, ()), "time_stamp"} if isinstance(kind, str) else set()
+    if kind not in FIELDS or fields.keys() != allowed:
+        raise ValueError(f"no event has the fields {', '.join(sorted(map(str, fields)))}")
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return Event(**values)
 
 
 class Collector:

@@ -22,6 +22,8 @@ class VulkanStage:
     Stage of backends/base.py.
     """
 
+    relayed = b""
+
     def __init__(self, context: Context, nbytes: int, resource: VulkanImage | VulkanBuffer, *, upload: bool) -> None:
         spec = resource.spec
         needed = spec.nbytes

@@ -1,0 +1,46 @@
+"""The device that a program draws with on another machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vkshare.core.device import Device
+from vkshare.remote.backend import RemoteBackend
+from vkshare.remote.host_connection import HostConnection
+from vkshare.util.closing import on_error
+
+TIMEOUT = 30.0  # seconds for the host's answers
+
+
+def open_device(path: str | os.PathLike[str], name: str = "", timeout: float | None = TIMEOUT) -> Device:
+    """Opens a device at a host of this machine.
+
+    Parameters
+    ----------
+    path
+        The host's socket: ``Host.path``.
+    name
+        Shown by ``vkshare ps``.
+    timeout
+        Seconds to wait for the host, and for a viewer to connect to it; None: without limit.
+
+    Returns
+    -------
+    Device
+        Close it, or use it in a ``with`` block.
+
+    Raises
+    ------
+    OSError
+        No host listens there.
+    TimeoutError
+        No viewer has come in time.
+    """
+    connection = HostConnection(Path(path), name[:64], timeout)
+    with on_error(connection.close):
+        backend = RemoteBackend(connection)
+        device = Device._start(backend, name)
+    with on_error(device.close):
+        connection.attach(device)
+    return device

@@ -1,0 +1,161 @@
+"""A program's connections to the host: one for requests, one over which the C core relays command lists."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vkshare.errors import ClosedError, RemoteLostError, VkshareError
+from vkshare.remote import relay_messages as m
+from vkshare.server.channel import Channel
+from vkshare.server.client import Client
+from vkshare.server.messages import Body, Hello, encode
+from vkshare.server.messages import Op as ServerOp
+from vkshare.server.wire import VERSION
+from vkshare.util import fd_ops
+from vkshare.util.closing import on_error
+from vkshare.util.library_calls import check, lib, pointer
+
+if TYPE_CHECKING:
+    from vkshare.core.device import Device
+
+_MOST_EVENTS = 1024  # of a window, the newest
+_PAUSE = 0.05  # seconds between looks whether the connection was closed here
+
+
+class HostConnection:
+    """One context at the host. Thread-safe.
+
+    Attributes
+    ----------
+    context
+        The answer of the host: the context's number, and the viewer's adapter.
+    """
+
+    def __init__(self, path: Path, name: str, timeout: float | None) -> None:
+        self._client = Client(path, name, timeout)
+        self._path = path
+        self._timeout = timeout
+        self._device: Device | None = None
+        self._events: dict[int, deque[dict[str, Any]]] = {}
+        self._why = ""
+        self._closed = threading.Event()
+        with on_error(self._client.close):
+            self.context: m.Context = self._answer(m.Op.OPEN_CONTEXT, m.OpenContext(name), m.Context)
+        self._listener = threading.Thread(target=self._listen, name="vks-remote", daemon=True)
+        self._listener.start()
+
+    # ---- requests ----------------------------------------------------------------------------------------------
+
+    def _answer(self, opcode: m.Op, body: Body, kind: type[Body], fds: Iterable[int] = ()) -> Any:
+        return self._client.decoded(kind, self._client.call(opcode, body, fds)[0])
+
+    def number_of(self, opcode: m.Op, body: Body, fds: Iterable[int] = ()) -> int:
+        """Sends a request that makes something; returns its number."""
+        answer: m.Number = self._answer(opcode, body, m.Number, fds)
+        return answer.number
+
+    def call(self, opcode: m.Op, body: Body) -> None:
+        """Sends a request, and waits for its answer."""
+        self._client.call(opcode, body)
+
+    def drop(self, opcode: m.Op, number: int) -> None:
+        """Ends something at the host; no effect if the host is gone, and its things with it."""
+        with contextlib.suppress(VkshareError, OSError):
+            self._client.call(opcode, m.ById(number))
+
+    # ---- command lists -------------------------------------------------------------------------------------------
+
+    def attach(self, device: Device) -> None:
+        """Has the device relay its lists over a second connection, which is the C core's from now on."""
+        channel = Channel(self._path, self._timeout)
+        try:
+            channel.call(ServerOp.HELLO, Hello("relay"), (), self._timeout)
+            joined = m.Join(self.context.number, self.context.secret)
+            channel.call(m.Op.JOIN, joined, (), self._timeout)
+            core = pointer("vks_device *", device)
+            fd = channel._sock.fileno()
+            check(lib.vks_device_set_relay(core, fd, int(m.Op.BATCH), VERSION), "Device")
+        finally:
+            channel.close()
+        self._device = device
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Takes the host's events, and ends the device when the host or the viewer is gone."""
+        try:
+            while not self._closed.is_set():
+                fd = self._client._channel._sock.fileno()
+                if fd < 0:
+                    break
+                if select.select([fd], [], [], _PAUSE)[0]:
+                    self._take_events()
+        except Exception as error:
+            self._lose(str(error) or type(error).__name__)
+        else:
+            if not self._closed.is_set():
+                self._lose("the host has closed the connection")
+
+    def _take_events(self) -> None:
+        for opcode, body, fds in self._client.events():
+            fd_ops.close_all(fds)
+            if opcode == m.Op.LOST:
+                lost: m.Lost = self._client.decoded(m.Lost, body)
+                self._lose(lost.why)
+            elif opcode == m.Op.INPUT:
+                given: m.Input = self._client.decoded(m.Input, body)
+                if given.window in self._events:
+                    self._events[given.window].append(json.loads(given.event))
+
+    def _lose(self, why: str) -> None:
+        self._why = self._why or why
+        if self._device is not None and not self._closed.is_set():
+            with contextlib.suppress(VkshareError):
+                self._device._mark_lost()
+
+    def check(self) -> None:
+        """Raises RemoteLostError once the host or the viewer is gone."""
+        if self._why:
+            raise RemoteLostError(self._why)
+        if self._closed.is_set():
+            raise ClosedError("the device of this window is closed")
+
+    def watch_window(self, window: int) -> None:
+        """Keeps the events of a window from now on."""
+        self._events[window] = deque(maxlen=_MOST_EVENTS)
+
+    def events_of(self, window: int) -> list[dict[str, Any]]:
+        """Returns the window's events since the last call, the oldest first."""
+        kept, found = self._events.get(window), []
+        while kept:
+            found.append(kept.popleft())
+        return found
+
+    def forget_window(self, window: int) -> None:
+        self._events.pop(window, None)
+
+    def close(self) -> None:
+        """Ends the context. Idempotent."""
+        self._closed.set()
+        if threading.current_thread() is not self._listener:
+            self._listener.join()
+        self._client.close()
+
+
+def batch_of_stage(image: int, stage: int, *, is_upload: bool) -> bytes:
+    """Returns the request that copies a stage to an image, or back."""
+    return encode(m.Batch(((image, is_upload),), b"", stage, is_upload))
+
+
+def default_path() -> Path | None:
+    """Returns the socket of the host that `vkshare remote` has started for this program; None: there is none."""
+    path = os.environ.get("VKSHARE_REMOTE")
+    return Path(path) if path else None

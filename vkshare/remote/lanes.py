@@ -1,0 +1,123 @@
+"""The viewer's lanes: each program's messages, between the link and a session of the viewer's render server."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vkshare.errors import VkshareError
+from vkshare.server.loop import READ, WRITE
+from vkshare.server.server import RenderServer
+
+if TYPE_CHECKING:
+    from vkshare.remote.link import Link
+
+_log = logging.getLogger("vkshare.remote")
+
+_READ_SIZE = 1 << 18
+
+
+class Lane:
+    """One lane. For the server's loop."""
+
+    def __init__(self, number: int, link: Link, generation: int, server: RenderServer) -> None:
+        self.number = number
+        self._link = link
+        self._generation = generation
+        self._server = server
+        self._to_session: deque[tuple[memoryview, int]] = deque()  # the rest of a message, and the message's length
+        self._to_host: deque[bytes] = deque()
+        self._is_ending = False
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        there.setblocking(False)
+        self._sock = here
+        if not server._accept(there, os.getpid()):
+            here.close()
+            there.close()
+            raise VkshareError("the viewer has its maximum number of programs")
+        server.loop.add(here.fileno(), READ, self._on_events)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._sock.fileno() < 0
+
+    def arrived(self, message: bytes) -> None:
+        """A message of the host."""
+        if self.is_closed:  # its session has ended, which the end of the lane reports
+            self._link.consumed(self.number, len(message), generation=self._generation)
+            return
+        self._to_session.append((memoryview(message), len(message)))
+        self._write()
+
+    def ended(self) -> None:
+        """The host sends no more: the session ends after what has arrived."""
+        self._is_ending = True
+        self._write()
+
+    def has_room(self) -> None:
+        """The link may take more."""
+        while self._to_host:
+            if not self._link.send(self.number, self._to_host[0], generation=self._generation):
+                return
+            self._to_host.popleft()
+
+    def _on_events(self, events: int, _: Sequence[int]) -> None:
+        if events & WRITE:
+            self._write()
+        if events & READ and not self.is_closed:
+            self._read()
+
+    def _write(self) -> None:
+        if self.is_closed:
+            return
+        try:
+            while self._to_session:
+                data, length = self._to_session[0]
+                sent = self._sock.send(data)
+                if sent < len(data):
+                    self._to_session[0] = data[sent:], length
+                    break
+                self._to_session.popleft()
+                self._link.consumed(self.number, length, generation=self._generation)
+        except BlockingIOError:
+            pass
+        except OSError:
+            return self.close()
+        self._server.loop.watch(self._sock.fileno(), READ | (WRITE if self._to_session else 0))
+        if self._is_ending and not self._to_session:
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_WR)
+
+    def _read(self) -> None:
+        try:
+            data = self._sock.recv(_READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            return self.close()
+        self._to_host.append(data)
+        try:
+            self.has_room()
+        except VkshareError as error:
+            _log.debug("lane %d: %s", self.number, error)
+            self.close()
+
+    def close(self) -> None:
+        """Ends the session. Idempotent."""
+        if self.is_closed:
+            return
+        self._server.loop.remove(self._sock.fileno())
+        self._sock.close()
+        for _, length in self._to_session:
+            self._link.consumed(self.number, length, generation=self._generation)
+        self._to_session.clear()
+        with contextlib.suppress(VkshareError):
+            self._link.end(self.number, generation=self._generation)

@@ -1,0 +1,156 @@
+"""The viewer's images, and the turns on them. Thread-safe.
+
+Each image is a surface under a keyed mutex whose key is the number of the next turn. A turn
+acquires with its number and releases with the next one: so each session repeats its program's
+requests alone, and the mutex puts the sessions in the order of the host's grants (rules M2, M4).
+No acquire here has a time limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vkshare.core.device import Device
+from vkshare.core.surface import Surface
+from vkshare.errors import InvalidCallError, VkshareError
+from vkshare.remote import relay_messages as m
+
+if TYPE_CHECKING:
+    from vkshare.core.commands import Submission
+    from vkshare.server.executor import Executor
+
+_log = logging.getLogger("vkshare.remote")
+
+
+@dataclass(slots=True)
+class _Picture:
+    """One image. `handles` are those of the sessions that use it."""
+
+    spec: m.Image
+    first: Surface | None = None
+    handles: dict[Executor, Surface] = field(default_factory=dict)
+    turns: int = -1  # after so many it is closed; -1: it is in use
+
+
+class Pictures:
+    """All images of a viewer."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._lock = threading.Lock()
+        self._pictures: dict[int, _Picture] = {}
+        # Surfaces that submitted or held work uses, with that work: closed once it is over.
+        self._used: list[tuple[Submission, Surface]] = []
+
+    # ---- images ------------------------------------------------------------------------------------------------
+
+    def add(self, spec: m.Image) -> None:
+        """Notes an image; its surface is made when a turn needs it."""
+        with self._lock:
+            self._pictures[spec.id] = _Picture(spec)
+
+    def forget(self, number: int, turns: int) -> None:
+        """Closes an image once it has had so many turns."""
+        with self._lock:
+            picture = self._pictures.get(number)
+            if picture is not None:
+                picture.turns = turns
+        self.reap()
+
+    def spec_of(self, number: int) -> m.Image:
+        """Returns an image's description. InvalidCallError: there is none."""
+        with self._lock:
+            return self._found(number).spec
+
+    def _found(self, number: int) -> _Picture:
+        picture = self._pictures.get(number)
+        if picture is None:
+            raise InvalidCallError(f"the viewer has no image {number}")
+        return picture
+
+    def handle(self, executor: Executor, number: int) -> Surface:
+        """Returns the session's handle of an image."""
+        with self._lock:
+            picture = self._found(number)
+            handle = picture.handles.get(executor)
+            if handle is None:
+                if picture.first is None:
+                    spec = picture.spec
+                    picture.first = self.device.create_surface(spec.width, spec.height, spec.format, usage=spec.usage)
+                with picture.first.export() as descriptor:
+                    handle = self.device.open_surface(descriptor)
+                picture.handles[executor] = handle
+            return handle
+
+    def leave(self, executor: Executor) -> None:
+        """Notes that a session is over. Its handles stay while work of it is held."""
+        with self._lock:
+            for picture in self._pictures.values():
+                handle = picture.handles.pop(executor, None)
+                if handle is not None:
+                    self._used.append((self.device.submit(), handle))
+        self.reap()
+
+    # ---- turns -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def turns(self, executor: Executor, turns: tuple[m.Turn, ...]) -> Iterator[list[Surface]]:
+        """Acquires the images of some turns, and releases them to the next turns, also if the block fails."""
+        handles = [self.handle(executor, turn.image) for turn in turns]
+        acquired = []
+        try:
+            for turn, handle in zip(turns, handles, strict=True):
+                handle.acquire(turn.number, mode="gpu")
+                acquired.append((turn, handle))
+            yield handles
+        finally:
+            for turn, handle in acquired:
+                handle.release(turn.number + 1)
+
+    def keep(self, submission: Submission, surface: Surface) -> None:
+        """Closes a surface once the submission has run."""
+        with self._lock:
+            self._used.append((submission, surface))
+
+    def reap(self) -> None:
+        """Closes what is over."""
+        with self._lock:
+            closing = [surface for submission, surface in self._used if _is_over(submission)]
+            self._used = [pair for pair in self._used if pair[1] not in closing]
+            for number, picture in list(self._pictures.items()):
+                if picture.turns >= 0 and _has_had(picture):
+                    del self._pictures[number]
+                    closing += [*picture.handles.values(), *([picture.first] if picture.first else ())]
+        for surface in closing:
+            surface.close()
+
+    def close(self) -> None:
+        """Closes everything."""
+        with self._lock:
+            pictures, self._pictures = self._pictures, {}
+            used, self._used = self._used, []
+        for picture in pictures.values():
+            for surface in (*picture.handles.values(), *([picture.first] if picture.first else ())):
+                surface.close()
+        for _, surface in used:
+            surface.close()
+
+
+def _is_over(submission: Submission) -> bool:
+    try:
+        return not submission.is_held and submission.is_done()
+    except VkshareError:
+        return True
+
+
+def _has_had(picture: _Picture) -> bool:
+    """Whether the image has had all its turns, and their work is done."""
+    if picture.first is None:
+        return picture.turns == 0 or not picture.handles
+    state = picture.first.mutex.statistics()
+    return state.state != "owned" and state.key >= picture.turns and state.completed >= state.value

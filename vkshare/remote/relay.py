@@ -1,0 +1,428 @@
+"""The host's relay: programs' batches become turns, which the viewer repeats. For the host's loop.
+
+A batch has run, for the program that has submitted it, once the relay has taken it. Programs hand
+surfaces on by their keyed mutexes, on this machine alone; so no acquire ever waits for the viewer
+(rule M1), and an acquire that timed out has sent nothing (rule M3).
+"""
+
+from __future__ import annotations
+
+import hmac
+import itertools
+import logging
+import mmap
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vkshare import formats
+from vkshare.errors import DescriptorError, InvalidCallError, RemoteLostError
+from vkshare.remote import relay_messages as m
+from vkshare.remote.contexts import Context, Countdown
+from vkshare.remote.images import Image, bands, rows_of
+from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
+from vkshare.server.session_state import Route
+from vkshare.server.wire import ProtocolError
+from vkshare.util import shared_memory
+from vkshare.util.closing import on_error
+
+if TYPE_CHECKING:
+    from vkshare.remote.link import Link
+    from vkshare.server.session import ServedClient
+
+_log = logging.getLogger("vkshare.remote")
+
+MOST_IMAGES = 4096  # of all programs
+MOST_STAGES = 64  # of one program
+MOST_WINDOWS = 16  # of one program
+_PART = 512 << 10  # bytes of commands in one message
+_INLINE = 900 << 10  # bytes of commands beside their turns
+
+
+class Relay:
+    """The state of a host.
+
+    Attributes
+    ----------
+    viewer
+        The viewer's description of its adapter; None: no viewer is connected.
+    """
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+        self.viewer: m.ViewerReady | None = None
+        self.generation = 0
+        self._contexts: dict[int, Context] = {}
+        self._images: dict[int, Image] = {}
+        self._by_inode: dict[tuple[int, int], int] = {}
+        self._waiting: list[tuple[ServedClient, Request]] = []  # for a viewer
+        self._lanes = itertools.count(1)  # no lane's number is used twice
+        self._ids = itertools.count(1)
+        self.kinds = tuple(
+            Kind(opcode, body, Route.INLINE, run, most_fds)
+            for opcode, body, run, most_fds in (
+                (m.Op.OPEN_CONTEXT, m.OpenContext, self._open_context, 0),
+                (m.Op.JOIN, m.Join, self._join, 0),
+                (m.Op.CREATE_IMAGE, m.NewImage, self._create_image, 1),
+                (m.Op.OPEN_IMAGE, m.NewImage, self._open_image, 1),
+                (m.Op.CLOSE_IMAGE, m.ById, self._close_image, 0),
+                (m.Op.ADD_STAGE, m.NewStage, self._add_stage, 1),
+                (m.Op.DROP_STAGE, m.ById, self._drop_stage, 0),
+                (m.Op.BATCH, m.Batch, self._batch, 1),
+                (m.Op.OPEN_WINDOW, m.NewWindow, self._open_window, 0),
+                (m.Op.CLOSE_WINDOW, m.ById, self._close_window, 0),
+                (m.Op.PRESENT, m.Present, self._present, 0),
+            )
+        )
+
+    # ---- the viewer ------------------------------------------------------------------------------------------
+
+    def viewer_came(self, ready: m.ViewerReady) -> None:
+        """A viewer has connected, and says what it draws with."""
+        assert self.link is not None
+        self.viewer, self.generation = ready, self.link.generation
+        waiting, self._waiting = self._waiting, []
+        for client, request in waiting:
+            if not client.is_closed:
+                client.answer(request, self._begin(client))
+
+    def viewer_lost(self, why: str) -> None:
+        """The viewer is gone, and with it all pixels."""
+        self.viewer = None
+        for context in list(self._contexts.values()):
+            context.lose(why)
+            context.drop_unsent()
+            if context.has_ended:
+                self._finish(context)
+
+    def received(self, lane: int, data: bytes) -> None:
+        """Handles a message of a context's session at the viewer."""
+        context = self._contexts.get(lane)
+        if context is None:
+            return
+        try:
+            context.received(data)
+        except ProtocolError as error:
+            context.lose(f"the viewer sent a malformed message: {error}")
+
+    def has_room(self) -> None:
+        """The link may take more."""
+        for context in list(self._contexts.values()):
+            if context.has_ended:
+                self._finish(context)
+            else:
+                self._guarded(context, context.flush)
+
+    def _guarded(self, context: Context, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except RemoteLostError as error:
+            context.lose(str(error))
+
+    # ---- contexts ----------------------------------------------------------------------------------------------
+
+    def _open_context(self, client: ServedClient, request: Request) -> Answer | Later:
+        if self in client.notes:
+            raise InvalidCallError("this connection has a context: open another connection")
+        if self.viewer is None:
+            self._waiting.append((client, request))
+            return LATER
+        return self._begin(client)
+
+    def _begin(self, client: ServedClient) -> Answer:
+        assert self.link is not None
+        assert self.viewer is not None
+        context = Context(next(self._lanes), client, self.link, self.generation)
+        self._contexts[context.number] = context
+        client.notes[self] = context
+        client.on_close(lambda _: self._end(context))
+        context.begin()
+        ready = self.viewer
+        described = m.Context(
+            context.number, context.secret, ready.adapter, ready.formats, ready.max_dimension, ready.subpixel_bits
+        )
+        return Answer.of(described)
+
+    def _join(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Join = request.body
+        context = self._contexts.get(body.context)
+        if context is None or not hmac.compare_digest(context.secret, body.secret) or context.stream is not None:
+            raise InvalidCallError(f"no context {body.context} waits for this connection")
+        context.stream = client
+        client.notes[self] = context
+        client.on_close(lambda _: context.lose("the program has closed its connection"))
+        return Answer()
+
+    def _of(self, client: ServedClient) -> Context:
+        context = client.notes.get(self)
+        if not isinstance(context, Context):
+            raise InvalidCallError("this connection has no context: open one first")
+        if not context.is_open:
+            raise RemoteLostError("the viewer is gone, and what this program had there")
+        return context
+
+    def _end(self, context: Context) -> None:
+        """A program has gone: what it has sent is drawn, and then its session at the viewer ends (rule M6)."""
+        context.is_open, context.has_ended = False, True
+        if context.stream is not None:
+            context.stream.cut_off("")
+        for number in list(context.images):
+            self._forget(context, number)
+        context.close_stages()
+        self._finish(context)
+
+    def _finish(self, context: Context) -> None:
+        """Ends the lane of a program that has gone, once its turns are sent: other programs' turns come after them."""
+        self._guarded(context, context.flush)
+        if context.has_unsent and self.viewer is not None:
+            return
+        self._contexts.pop(context.number, None)
+        if self.link is not None and self.viewer is not None:
+            self._guarded(context, lambda: context.link.end(context.number, generation=context.generation))
+
+    # ---- images ------------------------------------------------------------------------------------------------
+
+    def _create_image(self, client: ServedClient, request: Request) -> Answer:
+        context, body = self._of(client), request.body
+        if len(self._images) >= MOST_IMAGES:
+            raise InvalidCallError(f"the host has {MOST_IMAGES} images: close some")
+        if self.viewer is None or body.width > self.viewer.max_dimension or body.height > self.viewer.max_dimension:
+            raise ValueError(f"a surface of {body.width}x{body.height}; the viewer draws none of that size")
+        image = self._mapped(body, request)
+        spec = image.spec
+        self._images[spec.id] = image
+        self._by_inode[_inode(image.fd)] = spec.id
+        self._use(context, image)
+        self._control(m.Op.IMAGE, spec)
+        return Answer.of(m.Number(spec.id))
+
+    def _mapped(self, body: m.NewImage, request: Request) -> Image:
+        (fd,) = request.take_fds() or (-1,)
+        if fd < 0:
+            raise ProtocolError("an image came without its memory")
+        with on_error(lambda: os.close(fd)):
+            pixel = formats.get(body.format)
+            row = body.width * pixel.bytes_per_pixel
+            if not row <= body.stride <= row + 4096 or body.size < body.stride * (body.height - 1) + row:
+                raise DescriptorError(
+                    f"{body.height} rows of {body.stride} bytes in {body.size} bytes are no memory of a "
+                    f"{body.width}x{body.height} {body.format} surface"
+                )
+            shared_memory.memory_check(fd, is_memfd=True, size=body.size)
+            memory = mmap.mmap(fd, body.size, prot=mmap.PROT_READ)
+        spec = m.Image(next(self._ids), body.width, body.height, body.format, body.usage)
+        return Image(spec, pixel, fd, body.stride, memory)
+
+    def _open_image(self, client: ServedClient, request: Request) -> Answer:
+        context, body = self._of(client), request.body
+        (fd,) = request.take_fds() or (-1,)
+        if fd < 0:
+            raise ProtocolError("an image came without its memory")
+        try:
+            image = self._images.get(self._by_inode.get(_inode(fd), 0))
+        finally:
+            os.close(fd)
+        if image is None or (image.spec.width, image.spec.height, image.spec.format) != (
+            body.width,
+            body.height,
+            body.format,
+        ):
+            raise DescriptorError(
+                "the surface is not at this host's viewer: only surfaces of its own remote devices can be opened there"
+            )
+        self._use(context, image)
+        return Answer.of(m.Number(image.spec.id))
+
+    def _use(self, context: Context, image: Image) -> None:
+        image.users.add(context.number)
+        context.images.add(image.spec.id)
+
+    def _close_image(self, client: ServedClient, request: Request) -> None:
+        context = self._of(client)
+        self._image(context, request.body.id)
+        self._forget(context, request.body.id)
+
+    def _forget(self, context: Context, number: int) -> None:
+        """The context uses it no more. The viewer frees it after the last turn, once no context does."""
+        context.images.discard(number)
+        image = self._images[number]
+        image.users.discard(context.number)
+        if not image.users:
+            del self._images[number]
+            self._by_inode.pop(_inode(image.fd), None)
+            self._control(m.Op.FORGET_IMAGE, m.Forget(number, image.next_turn))
+            image.close()
+
+    def _image(self, context: Context, number: int) -> Image:
+        if number not in context.images:
+            raise InvalidCallError(f"this program has no image {number}")
+        return self._images[number]
+
+    # ---- batches -----------------------------------------------------------------------------------------------
+
+    def _batch(self, client: ServedClient, request: Request) -> Later:
+        context, body = self._of(client), request.body
+        if client is not context.stream:
+            raise InvalidCallError("batches come over the context's second connection")
+        if request.message.fds:
+            raise ProtocolError("a batch has no file descriptors")
+        used = [(self._image(context, number), writes) for number, writes in body.uses]
+        waiting = Countdown(client, request)
+        for image, _ in used:
+            self._send_local(context, image, waiting)
+        if body.stage:
+            self._transfer(context, body, used, waiting)
+        else:
+            self._draw(context, body, used, waiting)
+        waiting.done()
+        return LATER
+
+    def _send_local(self, context: Context, image: Image, waiting: Countdown) -> None:
+        """Sends what parties of this machine have written to the image's memory."""
+        rects = image.changed()
+        if rects:
+            self._write(context, image, memoryview(image.memory), image.stride, rects, waiting)
+
+    def _draw(self, context: Context, body: m.Batch, used: list[tuple[Image, bool]], waiting: Countdown) -> None:
+        commands = body.commands
+        while len(commands) > _INLINE:
+            context.send(m.Op.PART, m.Part(commands[:_PART]), then=waiting.expect())
+            commands = commands[_PART:]
+        turns = tuple(image.turn(writes=writes) for image, writes in used)
+        for image, writes in used:
+            if writes:
+                image.drawn()
+        context.send(m.Op.DRAW, m.Draw(turns, commands), then=waiting.expect())
+
+    def _transfer(self, context: Context, body: m.Batch, used: list[tuple[Image, bool]], waiting: Countdown) -> None:
+        fd, size = context.stages.get(body.stage, (-1, 0))
+        if len(used) != 1 or fd < 0 or size != used[0][0].row * used[0][0].spec.height:
+            raise InvalidCallError(f"stage {body.stage} is not the memory for one image's pixels")
+        image = used[0][0]
+        if body.is_upload:
+            with mmap.mmap(fd, size, prot=mmap.PROT_READ) as memory, memoryview(memory) as pixels:
+                rects = image.replace(pixels)
+                self._write(context, image, pixels, image.row, rects, waiting)
+        else:
+            self._read(context, image, fd, waiting)
+
+    def _write(
+        self,
+        context: Context,
+        image: Image,
+        pixels: memoryview,
+        stride: int,
+        rects: list[tuple[int, int, int, int]],
+        waiting: Countdown,
+    ) -> None:
+        pixel = image.format.bytes_per_pixel
+        parts = [band for rect in rects for band in bands(rect, pixel)]
+        if not parts:
+            return
+        turn = image.turn(writes=True)
+        for i, rect in enumerate(parts):
+            body = m.Write(turn, rect, rows_of(pixels, stride, rect, pixel), i == len(parts) - 1)
+            context.send(m.Op.WRITE, body, has_pixels=True, then=waiting.expect())
+
+    def _read(self, context: Context, image: Image, fd: int, waiting: Countdown) -> None:
+        """Fetches the pixels: a round trip."""
+        whole = (0, 0, image.spec.width, image.spec.height)
+        parts = list(bands(whole, image.format.bytes_per_pixel))
+        turn = image.turn(writes=False)
+        for i, rect in enumerate(parts):
+            done = waiting.expect()
+
+            def arrived(
+                result: bytes | Exception,
+                copy: int = fd,
+                rect: tuple[int, int, int, int] = rect,
+                done: Callable[[], None] = done,
+            ) -> None:
+                if isinstance(result, Exception):
+                    waiting.error = result
+                elif len(result) != image.row * rect[3]:
+                    waiting.error = RemoteLostError("the viewer sent pixels of another size")
+                else:
+                    os.pwrite(copy, result, rect[1] * image.row)
+                done()
+
+            context.send(m.Op.READ, m.Read(turn, rect, i == len(parts) - 1), reply=arrived)
+
+    # ---- stages ------------------------------------------------------------------------------------------------
+
+    def _add_stage(self, client: ServedClient, request: Request) -> Answer:
+        context, body = self._of(client), request.body
+        if len(context.stages) >= MOST_STAGES:
+            raise InvalidCallError(f"this program has {MOST_STAGES} reads and writes under way: wait for some")
+        (fd,) = request.take_fds() or (-1,)
+        if fd < 0:
+            raise ProtocolError("a stage came without its memory")
+        with on_error(lambda: os.close(fd)):
+            shared_memory.memfd_check(fd, "stage", writable=True, size=body.size)
+        number = next(self._ids)
+        context.stages[number] = fd, body.size
+        return Answer.of(m.Number(number))
+
+    def _drop_stage(self, client: ServedClient, request: Request) -> None:
+        fd, _ = self._of(client).stages.pop(request.body.id, (-1, 0))
+        if fd >= 0:
+            os.close(fd)
+
+    # ---- windows -----------------------------------------------------------------------------------------------
+
+    def _open_window(self, client: ServedClient, request: Request) -> Answer:
+        context, body = self._of(client), request.body
+        if len(context.windows) >= MOST_WINDOWS:
+            raise InvalidCallError(f"this program has {MOST_WINDOWS} windows: close some")
+        number = next(self._ids)
+        context.windows.add(number)
+        context.send(m.Op.WINDOW, m.Window(number, body.width, body.height, body.title))
+        return Answer.of(m.Number(number))
+
+    def _close_window(self, client: ServedClient, request: Request) -> None:
+        context = self._of(client)
+        if request.body.id in context.windows:
+            context.windows.discard(request.body.id)
+            context.send(m.Op.END_WINDOW, m.ById(request.body.id))
+
+    def _present(self, client: ServedClient, request: Request) -> Answer | Later:
+        context, body = self._of(client), request.body
+        if body.window not in context.windows:
+            raise InvalidCallError(f"this program has no window {body.window}")
+        turn = self._image(context, body.image).turn(writes=False)
+        waiting = Countdown(client, request)
+        context.send(
+            m.Op.SHOW,
+            m.Show(body.window, turn),
+            replaces=("show", body.window),
+            stale=m.Skip(turn),
+            then=waiting.expect(),
+        )
+        waiting.done()
+        return LATER
+
+    # ---- the control lane --------------------------------------------------------------------------------------
+
+    def _control(self, opcode: m.Op, body: m.Image | m.Forget) -> None:
+        """Sends a message over lane 0, which is served before the others."""
+        from vkshare.server import wire
+        from vkshare.server.messages import encode
+
+        if self.link is not None and self.viewer is not None:
+            try:
+                self.link.send(0, wire.pack(opcode, 0, 0, encode(body)), generation=self.generation)
+            except RemoteLostError as error:
+                _log.debug("the viewer is gone: %s", error)
+
+    def close(self) -> None:
+        """Closes the images, when all programs are gone."""
+        for context in list(self._contexts.values()):
+            self._end(context)
+        for image in self._images.values():
+            image.close()
+        self._images.clear()
+
+
+def _inode(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino

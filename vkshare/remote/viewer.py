@@ -1,0 +1,250 @@
+"""Viewer: draws what programs on another machine draw, with this machine's GPU, in windows here."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vkshare.core.device import Device
+from vkshare.core.opening import open
+from vkshare.errors import RemoteLostError, VkshareError
+from vkshare.remote import relay_messages as m
+from vkshare.remote.lanes import Lane
+from vkshare.remote.link import GRACE, KEEPALIVE, Link
+from vkshare.remote.link_client import connect
+from vkshare.remote.link_types import LinkEvents, LinkState
+from vkshare.remote.pictures import Pictures
+from vkshare.remote.viewer_requests import ViewerRequests
+from vkshare.remote.viewer_windows import ViewerWindows
+from vkshare.server import wire
+from vkshare.server.messages import decode, encode
+from vkshare.server.server import RenderServer
+from vkshare.util.closing import FlagClosing
+from vkshare.util.forks import OwnLock
+
+_log = logging.getLogger("vkshare.remote")
+
+_SLICE = 0.1  # seconds between two looks whether the link is there
+_PATIENCE = 3600.0  # seconds for one request: the host's requests wait for no program, but drivers may be slow
+
+
+@dataclass(frozen=True, slots=True)
+class ViewerStatistics:
+    """A snapshot of a viewer.
+
+    Attributes
+    ----------
+    state
+        The link's state.
+    programs
+        Programs that draw here now.
+    arrived, composites
+        Pictures that programs have presented, and pictures that were shown.
+    """
+
+    state: str
+    programs: int
+    arrived: int
+    composites: int
+
+
+class Viewer(FlagClosing):
+    """Connects to a host, and draws there what its programs record (rule M14).
+
+    run() is for the main thread, which windows need; the other methods are thread-safe.
+
+    Parameters
+    ----------
+    address
+        "HOST:PORT" of the host.
+    token
+        The host's secret.
+    certificate
+        A file with the host's certificate, "system" for one that the machine's authorities have signed, or None for a
+        host on this machine without TLS.
+    device
+        Device to draw with, which stays the caller's; None: opens the best one.
+    headless
+        No windows: pictures() has what they would show.
+    keepalive, grace
+        As of LinkListener.
+
+    Raises
+    ------
+    OSError, RemoteLostError, ValueError
+        As connect().
+
+    Examples
+    --------
+    >>> host = vks.remote.Host("127.0.0.1:0", token="a token of this example")
+    >>> with host, vks.remote.Viewer(host.address, token="a token of this example", headless=True) as viewer:
+    ...     viewer.statistics().programs
+    0
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str,
+        certificate: str | os.PathLike[str] | None = None,
+        device: Device | None = None,
+        headless: bool = False,
+        keepalive: float = KEEPALIVE,
+        grace: float = GRACE,
+    ) -> None:
+        self._closed = True  # until the constructor succeeds
+        self._own = OwnLock(self)
+        self._lanes: dict[int, Lane] = {}
+        self._stopping = threading.Event()
+        self._why = ""
+        with contextlib.ExitStack() as made:
+            self._device = device or made.enter_context(open(name="vkshare viewer", held_limit=1 << 20))
+            self._pictures = Pictures(self._device)
+            made.callback(self._pictures.close)
+            self._windows = ViewerWindows(self._device, self._tell, headless=headless)
+            made.callback(self._windows.close)
+            kinds = ViewerRequests(self._pictures, self._windows).kinds
+            folder = tempfile.mkdtemp(prefix="vkshare-viewer-")
+            made.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._server = RenderServer(self._device, Path(folder) / "server", kinds=kinds, patience=_PATIENCE)
+            made.callback(self._server.close)
+            thread = threading.Thread(target=self._server.serve_forever, name="vks-viewer", daemon=True)
+            thread.start()
+            made.callback(thread.join)
+            made.callback(self._server.shutdown)
+            self._link = made.enter_context(
+                connect(address, token, certificate, events=self._events, keepalive=keepalive, grace=grace)
+            )
+            self._say_ready()
+            self._made = made.pop_all()
+        self._closed = False
+
+    def _events(self, link: Link) -> LinkEvents:
+        soon: Callable[[Callable[[], object]], None] = self._server.call_soon
+        return LinkEvents(
+            on_message=lambda lane, data: soon(lambda: self._arrived(link, lane, data)),
+            on_end=lambda lane: soon(lambda: self._ended(lane)),
+            on_state=lambda state, why: soon(lambda: self._changed(link, state, why)),
+            on_room=lambda: soon(self._has_room),
+        )
+
+    def _say_ready(self) -> None:
+        capabilities = self._device.capabilities
+        ready = m.ViewerReady(
+            f"{self._device.adapter.name} of a viewer",
+            tuple(sorted(capabilities.formats)),
+            capabilities.max_dimension,
+            capabilities.subpixel_bits,
+        )
+        self._link.send(0, wire.pack(m.Op.READY, 0, 0, encode(ready)))
+
+    # ---- the server's loop -----------------------------------------------------------------------------------------
+
+    def _arrived(self, link: Link, number: int, data: bytes) -> None:
+        try:
+            if number == 0:
+                return self._control(link, data)
+            lane = self._lanes.get(number)
+            if lane is None:
+                lane = self._lanes[number] = Lane(number, link, link.generation, self._server)
+            lane.arrived(data)
+        except (wire.ProtocolError, VkshareError) as error:
+            _log.error("lane %d: %s", number, error)
+            link.close()
+
+    def _control(self, link: Link, data: bytes) -> None:
+        for message in wire.Splitter().feed(data):
+            if message.opcode == m.Op.IMAGE:
+                self._pictures.add(decode(m.Image, message.body))
+            elif message.opcode == m.Op.FORGET_IMAGE:
+                over: m.Forget = decode(m.Forget, message.body)
+                self._pictures.forget(over.id, over.turns)
+        link.consumed(0, len(data))
+
+    def _ended(self, number: int) -> None:
+        lane = self._lanes.pop(number, None)
+        if lane is not None:
+            lane.ended()
+
+    def _has_room(self) -> None:
+        for lane in list(self._lanes.values()):
+            with contextlib.suppress(VkshareError):
+                lane.has_room()
+
+    def _changed(self, link: Link, state: LinkState, why: str) -> None:
+        if state in (LinkState.REPLACED, LinkState.LOST, LinkState.CLOSED):
+            for lane in list(self._lanes.values()):
+                lane.close()
+            self._lanes.clear()
+        if state is LinkState.REPLACED:
+            with contextlib.suppress(VkshareError):
+                self._say_ready()
+        if state is LinkState.LOST:
+            self._why = why
+            self._windows.wake()
+
+    def _tell(self, client: int, event: m.Input) -> None:
+        def tell() -> None:
+            served = self._server.clients.get(client)
+            if served is not None:
+                served.tell(m.Op.INPUT, event)
+
+        self._server.call_soon(tell)
+
+    # ---- for programs ----------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float | None = None) -> None:
+        """Shows the programs' windows until the host ends the session, or stop() is called.
+
+        Parameters
+        ----------
+        seconds
+            Time after which it returns; None: without limit.
+
+        Raises
+        ------
+        RemoteLostError
+            The host is gone, or did not come back within the grace.
+        """
+        self._own.check()
+        end = None if seconds is None else time.monotonic() + seconds
+        while not self._stopping.is_set() and (end is None or time.monotonic() < end):
+            if self._why:
+                raise RemoteLostError(self._why)
+            self._windows.turn(_SLICE)
+            self._pictures.reap()
+
+    def stop(self) -> None:
+        """Makes run() return soon. From any thread."""
+        self._stopping.set()
+        self._windows.wake()
+
+    def pictures(self) -> dict[str, Any]:
+        """Returns the newest picture of each window, an array (H, W, C), by the window's title."""
+        return self._windows.pictures()
+
+    def statistics(self) -> ViewerStatistics:
+        """Returns a snapshot of the counters."""
+        state = "closed" if self._closed else str(self._link.state)
+        return ViewerStatistics(state, len(self._lanes), self._windows.arrived, self._windows.composites)
+
+    def close(self) -> None:
+        """Ends the session, and closes the windows. Idempotent."""
+        self._own.check()
+        self._stopping.set()
+        if not self._closed:
+            self._closed = True
+            self._made.close()
+
+    def __repr__(self) -> str:
+        return f"<vkshare.remote.Viewer, {'closed' if self._closed else self._link.state}>"

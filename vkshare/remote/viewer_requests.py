@@ -1,0 +1,174 @@
+"""The requests that the host sends, as kinds of a render server. Each program's run on a worker of its own (M4)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vkshare import formats
+from vkshare.core import submissions
+from vkshare.core.surface import Surface
+from vkshare.errors import InvalidCallError
+from vkshare.remote import relay_messages as m
+from vkshare.remote.pictures import Pictures
+from vkshare.server import messages
+from vkshare.server.executor import Executor, RequestResult
+from vkshare.server.rendering import record
+from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
+from vkshare.server.session_state import Route
+
+if TYPE_CHECKING:
+    from vkshare.remote.viewer_windows import ViewerWindows
+
+MOST_COMMANDS = 1 << 24  # bytes of one list
+
+
+class ViewerRequests:
+    """The functions of the kinds, over one viewer's images and windows."""
+
+    def __init__(self, pictures: Pictures, windows: ViewerWindows) -> None:
+        self._pictures = pictures
+        self._windows = windows
+        self._parts: dict[Executor, bytearray] = {}
+        # the image whose turn an upload has taken (0: none), and the number of the next turn
+        self._uploads: dict[Executor, tuple[int, int]] = {}
+        self._reads: dict[tuple[Executor, int], Surface] = {}  # copies of images that are being read
+        self.kinds = tuple(
+            Kind(opcode, body, route, run)
+            for opcode, body, route, run in (
+                (m.Op.PART, m.Part, Route.CANNOT_FAIL, self._part),
+                (m.Op.DRAW, m.Draw, Route.CANNOT_FAIL, self._draw),
+                (m.Op.WRITE, m.Write, Route.CANNOT_FAIL, self._write),
+                (m.Op.READ, m.Read, Route.CAN_FAIL, self._read),
+                (m.Op.SHOW, m.Show, Route.CANNOT_FAIL, self._show),
+                (m.Op.SKIP, m.Skip, Route.CANNOT_FAIL, self._skip),
+                (m.Op.WINDOW, m.Window, Route.CANNOT_FAIL, self._window),
+                (m.Op.END_WINDOW, m.ById, Route.CANNOT_FAIL, self._end_window),
+            )
+        )
+
+    # ---- drawing -------------------------------------------------------------------------------------------------
+
+    def _part(self, executor: Executor, request: Request) -> None:
+        parts = self._parts.setdefault(executor, bytearray())
+        if not parts:
+            executor.on_close(lambda: self._parts.pop(executor, None))
+        if len(parts) + len(request.body.data) > MOST_COMMANDS:
+            raise InvalidCallError(f"a command list has more than {MOST_COMMANDS} bytes")
+        parts += request.body.data
+
+    def _draw(self, executor: Executor, request: Request) -> None:
+        body: m.Draw = request.body
+        data = bytes(self._parts.pop(executor, b"")) + body.commands
+        self._watch(executor)
+        with self._pictures.turns(executor, body.turns) as handles:
+            operations = messages.decode_commands(data)
+            commands, used = record(executor.device, operations, partial(_operand, handles))
+            if used:
+                executor.last = executor.device.submit(commands)
+
+    def _watch(self, executor: Executor) -> None:
+        """Gives back the session's handles when it ends."""
+        if executor not in self._uploads:
+            self._uploads[executor] = 0, 0
+            executor.on_close(lambda: self._leave(executor))
+
+    def _leave(self, executor: Executor) -> None:
+        image, after = self._uploads.pop(executor, (0, 0))
+        if image:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
+            self._pictures.handle(executor, image).release(after)
+        for key in [key for key in self._reads if key[0] is executor]:
+            self._reads.pop(key).close()
+        self._pictures.leave(executor)
+
+    def _skip(self, executor: Executor, request: Request) -> None:
+        self._watch(executor)
+        with self._pictures.turns(executor, (request.body.turn,)):
+            pass
+
+    # ---- pixels --------------------------------------------------------------------------------------------------
+
+    def _write(self, executor: Executor, request: Request) -> None:
+        """Copies rows of an upload. Its turn ends with the last of them (rule M5)."""
+        body: m.Write = request.body
+        self._watch(executor)
+        handle = self._pictures.handle(executor, body.turn.image)
+        turn = body.turn.image, body.turn.number + 1
+        if self._uploads[executor] != turn:
+            handle.acquire(body.turn.number, mode="gpu")
+            self._uploads[executor] = turn
+        try:
+            self._copy_in(executor, handle, body)
+        finally:
+            if body.is_last:
+                self._uploads[executor] = 0, 0
+                handle.release(body.turn.number + 1)
+
+    def _copy_in(self, executor: Executor, handle: Surface, body: m.Write) -> None:
+        x, y, width, height = body.rect
+        device, pixel = executor.device, formats.get(handle.format)
+        if width < 1 or height < 1 or len(body.pixels) != width * height * pixel.bytes_per_pixel:
+            raise InvalidCallError(f"{len(body.pixels)} bytes are not {width}x{height} pixels of {pixel}")
+        rows = np.frombuffer(body.pixels, pixel.numpy_dtype).reshape(height, width, pixel.channels)
+        rows_at = device.create_surface(width, height, pixel, usage=("copy",))
+        rows_at.acquire()
+        rows_at.write(rows)
+        submission = device.submit(device.record().copy(rows_at, handle, at=(x, y)))
+        executor.last = submission
+        self._pictures.keep(submission, rows_at)
+        self._pictures.reap()
+
+    def _read(self, executor: Executor, request: Request) -> Answer | Later:
+        """Answers with rows of an image: the first request of a turn copies it."""
+        body: m.Read = request.body
+        self._watch(executor)
+        key = executor, body.turn.number << 32 | body.turn.image
+        copied = self._reads.get(key)
+        if copied is not None:
+            return self._rows(key, copied, body)
+        spec = self._pictures.spec_of(body.turn.image)
+        device = executor.device
+        copied = device.create_surface(spec.width, spec.height, spec.format, usage=("copy",))
+        copied.acquire()
+        with self._pictures.turns(executor, (body.turn,)) as (handle,):
+            submission = device.submit(device.record().copy(handle, copied))
+        self._reads[key] = copied
+
+        def then(error: BaseException | None) -> list[RequestResult]:
+            outcome: Answer | BaseException = error if error is not None else self._rows(key, copied, body)
+            return [RequestResult(request, outcome)]
+
+        executor.ask(partial(submissions.notify, submission), then)
+        return LATER
+
+    def _rows(self, key: tuple[Executor, int], copied: Surface, body: m.Read) -> Answer:
+        x, y, width, height = body.rect
+        pixels = copied.read(1.0)
+        if body.is_last:
+            self._reads.pop(key, None)
+            copied.close()
+        return Answer(np.ascontiguousarray(pixels[y : y + height, x : x + width]).tobytes())
+
+    # ---- windows -------------------------------------------------------------------------------------------------
+
+    def _show(self, executor: Executor, request: Request) -> None:
+        body: m.Show = request.body
+        self._watch(executor)
+        with self._pictures.turns(executor, (body.turn,)) as (handle,):
+            self._windows.show(executor.client, body.window, handle)
+
+    def _window(self, executor: Executor, request: Request) -> None:
+        body: m.Window = request.body
+        self._windows.open(executor.client, body)
+        executor.on_close(lambda: self._windows.end(executor.client, body.id))
+
+    def _end_window(self, executor: Executor, request: Request) -> None:
+        self._windows.end(executor.client, request.body.id)
+
+
+def _operand(handles: list[Surface], number: int) -> Any:
+    if not 1 <= number <= len(handles):
+        raise InvalidCallError(f"a command names use {number}; there are {len(handles)}")
+    return handles[number - 1]

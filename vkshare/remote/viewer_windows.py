@@ -1,0 +1,170 @@
+"""Windows of remote programs at the viewer. Thread-safe, except turn(), which is the main thread's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare.core.device import Device
+from vkshare.core.surface import Surface
+from vkshare.errors import InvalidCallError, SurfaceLostError, VkshareError
+from vkshare.present.swapchain import Swapchain
+from vkshare.present.targets import Headless
+from vkshare.remote import relay_messages as m
+
+if TYPE_CHECKING:
+    from vkshare.window.window import Window
+
+_log = logging.getLogger("vkshare.remote")
+
+Tell = Callable[[int, m.Input], object]  # the session's client, and an event of its window
+
+
+@dataclass(slots=True)
+class _Shown:
+    """One window: its newest picture, and the window of this machine, which the main thread makes."""
+
+    spec: m.Window
+    client: int
+    front: Surface | None = None  # owned
+    is_new: bool = False
+    has_ended: bool = False
+    window: Window | None = None
+    swapchain: Swapchain | None = None
+    frames: int = 0  # that were shown
+
+    def close(self) -> None:
+        for thing in (self.swapchain, self.window, self.front):
+            if thing is not None:
+                thing.close()
+
+
+class ViewerWindows:
+    """The windows of one viewer."""
+
+    def __init__(self, device: Device, tell: Tell, *, headless: bool) -> None:
+        self._device = device
+        self._tell = tell
+        self._is_headless = headless
+        self._changed = threading.Condition()
+        self._windows: dict[int, _Shown] = {}
+        self.arrived = 0  # pictures that programs have presented
+        self.composites = 0  # pictures that were shown
+
+    # ---- the sessions' workers -----------------------------------------------------------------------------------
+
+    def open(self, client: int, spec: m.Window) -> None:
+        """Opens a window for a session."""
+        with self._changed:
+            if spec.id in self._windows:
+                raise InvalidCallError(f"window {spec.id} is open already")
+            self._windows[spec.id] = _Shown(spec, client)
+            self._changed.notify_all()
+
+    def show(self, client: int, number: int, picture: Surface) -> None:
+        """Copies a picture, which the caller owns, to the window's front."""
+        with self._changed:
+            shown = self._windows.get(number)
+            if shown is None or shown.client != client:
+                raise InvalidCallError(f"this program has no window {number}")
+            front = shown.front
+            if front is None or (front.width, front.height, front.format) != (
+                picture.width,
+                picture.height,
+                picture.format,
+            ):
+                if front is not None:
+                    front.close()
+                shown.front = front = self._device.create_surface(picture.width, picture.height, picture.format)
+                front.acquire()
+            self._device.submit(self._device.record().copy(picture, front))
+            shown.is_new = True
+            self.arrived += 1
+            self._changed.notify_all()
+
+    def end(self, client: int, number: int) -> None:
+        """Closes a window."""
+        with self._changed:
+            shown = self._windows.get(number)
+            if shown is not None and shown.client == client:
+                shown.has_ended = True
+                self._changed.notify_all()
+
+    # ---- the main thread -------------------------------------------------------------------------------------------
+
+    def turn(self, timeout: float) -> None:
+        """Shows new pictures, and takes the windows' events. Waits for something to do."""
+        with self._changed:
+            if not any(shown.is_new or shown.has_ended or self._is_without(shown) for shown in self._windows.values()):
+                self._changed.wait(timeout)
+            for number in [number for number, shown in self._windows.items() if shown.has_ended]:
+                self._windows.pop(number).close()
+            windows = list(self._windows.values())
+        for shown in windows:
+            try:
+                self._present(shown)
+            except SurfaceLostError:
+                shown.has_ended = True
+            except VkshareError:
+                _log.exception("window %r could not be drawn", shown.spec.title)
+
+    def _is_without(self, shown: _Shown) -> bool:
+        return shown.swapchain is None
+
+    def _present(self, shown: _Shown) -> None:
+        if shown.swapchain is None:
+            self._make(shown)
+        assert shown.swapchain is not None
+        if shown.window is not None:
+            self._poll(shown, shown.window)
+        with self._changed:
+            if not shown.is_new or shown.front is None:
+                return
+            shown.is_new = False
+            front = shown.front
+            with shown.swapchain.frame() as frame:
+                commands = self._device.record()
+                if (frame.width, frame.height) == (front.width, front.height) and front.format == frame.view.format:
+                    commands.copy(front, frame.view)
+                else:
+                    commands.blit(front, frame.view)
+                self._device.submit(commands)
+        shown.frames += 1
+        self.composites += 1
+
+    def _make(self, shown: _Shown) -> None:
+        spec = shown.spec
+        target: Any = Headless(spec.width, spec.height)
+        if not self._is_headless:
+            from vkshare.window.window import Window
+
+            target = shown.window = Window(spec.width, spec.height, spec.title)
+        shown.swapchain = self._device.create_swapchain(target, present_mode="mailbox" if self._is_headless else "fifo")
+
+    def _poll(self, shown: _Shown, window: Window) -> None:
+        for event in window.poll(0):
+            data = json.dumps(event.as_dict()).encode()
+            self._tell(shown.client, m.Input(shown.spec.id, data))
+
+    # ---- looking -------------------------------------------------------------------------------------------------
+
+    def pictures(self) -> dict[str, Any]:
+        """Returns the newest picture of each window as an array, by title."""
+        with self._changed:
+            fronts = {shown.spec.title: shown.front for shown in self._windows.values() if shown.front is not None}
+            return {title: front.read() for title, front in fronts.items()}
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Closes all windows. On the main thread, where there are windows of this machine."""
+        with self._changed:
+            windows, self._windows = list(self._windows.values()), {}
+        for shown in windows:
+            shown.close()
