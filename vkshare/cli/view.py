@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0 when the user or the publisher ended it, 1 after an error, 2 for wrong arguments and unknown names."""
+    """Exit status 0 when it was ended, by the user or the publisher, 1 after an error, 2 for arguments or names."""
     import vkshare as vks
 
     if args.name is None:

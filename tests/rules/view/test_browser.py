@@ -158,7 +158,7 @@ def test_keys_and_pointer_arrive_in_order_with_the_fields_of_rendercanvas(show: 
     events: list[Any] = []
     source = show(100, 50, on_event=events.append)
     source.send(noise(100, 50))
-    page = new_page(source.server.url, height=300)
+    page = new_page(source.server.url, width=1100, height=300)  # the bar has one line
     state(page, "shown")
     box = page.locator("#picture").bounding_box()
     scale = box["width"] / 100
@@ -196,7 +196,7 @@ def test_keys_and_pointer_arrive_in_order_with_the_fields_of_rendercanvas(show: 
     char = next(event for event in events if event.event_type == "char")
     assert (char.char_str, char.modifiers) == ("Q", ("Shift",))
     resize = events[0]
-    assert (resize.event_type, resize.width, resize.pixel_ratio) == ("resize", 800, 1)
+    assert (resize.event_type, resize.width, resize.pixel_ratio) == ("resize", 1100, 1)
     assert {event.viewer for event in events} == {1}
     assert [event.time_stamp for event in events] == sorted(event.time_stamp for event in events)
 
