@@ -19,7 +19,21 @@ def _create_swapchain(*arguments: object, **options: object) -> object:
     return _public.load("Swapchain")(*arguments, **options)  # type: ignore[operator]
 
 
+def _open_remote(*arguments: object, **options: object) -> object:
+    from vkshare.remote.device import open_device
+
+    return open_device(*arguments, **options)  # type: ignore[arg-type]
+
+
+def _remote_window() -> type:
+    from vkshare.remote.window import RemoteWindow
+
+    return RemoteWindow
+
+
 hooks.create_swapchain = _create_swapchain
+hooks.open_remote = _open_remote
+hooks.remote_window = _remote_window
 
 
 def __getattr__(name: str) -> object:

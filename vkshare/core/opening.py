@@ -8,7 +8,7 @@ from typing import Any
 from vkshare.backends.base import Backend
 from vkshare.core import adapter as _adapter
 from vkshare.core.device import Device
-from vkshare.util import arguments, trace
+from vkshare.util import arguments, hooks, trace
 
 __all__ = ["open"]
 
@@ -29,7 +29,7 @@ def open(
     adapter
         An Adapter, a UUID (``uuid.UUID``, 16 bytes, or its text), part of an adapter's name, or a torch.device. None:
         the one that the environment variable VKSHARE_ADAPTER names, else the best: discrete GPU, integrated
-        GPU, software Vulkan, CPU.
+        GPU, software Vulkan, CPU. In a program that `vkshare remote` has started, that is the viewer's.
     backend
         ``"vulkan"``, ``"cpu"``, or ``"auto"``: the one that VKSHARE_BACKEND names, else any.
     validation
@@ -64,6 +64,9 @@ def open(
     arguments.text("name", name)
     arguments.integer("held_limit", held_limit, 0, 2**20)
     arguments.integer("raster_threads", raster_threads, 0, 1024)
+    if (host := _host(adapter, backend)) is not None:
+        device: Device = hooks.open_remote(host, name, held_limit=held_limit)
+        return device
     _adapter.refuse_after_gpu_fork()
     trace.tell_names()
     if validation is None:
@@ -79,3 +82,13 @@ def open(
 
         below = cpu.open(chosen, name)
     return Device._start(below, name, held_limit=held_limit, raster_threads=raster_threads)
+
+
+def _host(adapter: Any, backend: str) -> str | None:
+    """Return the socket of the host that draws for this program (`vkshare remote`); None: it draws here.
+
+    An adapter or a backend that the call or the environment names is one of this machine.
+    """
+    named = adapter is not None or os.environ.get("VKSHARE_ADAPTER")
+    chosen = os.environ.get("VKSHARE_BACKEND") or "auto" if backend == "auto" else backend
+    return os.environ.get("VKSHARE_REMOTE") or None if chosen == "auto" and not named else None

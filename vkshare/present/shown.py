@@ -77,6 +77,9 @@ class FrameCapture:
         if self._presenter is not None:
             surface._cpu_access()
             self._presenter.present(surface)
+            if (wanted := self._presenter.size) is not None and wanted != self._size:
+                self._size = wanted
+                self._swapchain._follow(*wanted)
         if self._output is not None:
             self._show(surface)
         if self._watched is not None and (size := self._watched.size) != self._size:

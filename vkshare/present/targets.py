@@ -24,9 +24,14 @@ class Presenter(Protocol):
     ----------
     interval
         ns from frame to frame in the fifo modes.
+    size
+        (width, height) that the next frames should have; None: as they are.
     """
 
     interval: int
+
+    @property
+    def size(self) -> tuple[int, int] | None: ...
 
     def present(self, surface: Surface) -> None:
         """Show the picture of a surface. Its work has run."""
@@ -169,7 +174,8 @@ def resolve(target: Any) -> Target:
     if isinstance(target, (Headless, X11Window, WaylandSurface)):
         return target
     if isinstance(target, Window):
-        return GlfwTarget(target.handle, target)
+        remote: Headless | None = target._remote_target
+        return remote or GlfwTarget(target.handle, target)
     target = _window_of_canvas(target)
     if _is_glfw_pointer(target):
         import ctypes

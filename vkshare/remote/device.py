@@ -13,7 +13,9 @@ from vkshare.util.closing import on_error
 TIMEOUT = 30.0  # seconds for the host's answers
 
 
-def open_device(path: str | os.PathLike[str], name: str = "", timeout: float | None = TIMEOUT) -> Device:
+def open_device(
+    path: str | os.PathLike[str], name: str = "", timeout: float | None = TIMEOUT, *, held_limit: int = 0
+) -> Device:
     """Opens a device at a host of this machine.
 
     Parameters
@@ -24,6 +26,8 @@ def open_device(path: str | os.PathLike[str], name: str = "", timeout: float | N
         Shown by ``vkshare ps``.
     timeout
         Seconds to wait for the host, and for a viewer to connect to it; None: without limit.
+    held_limit
+        As of vks.open().
 
     Returns
     -------
@@ -40,7 +44,7 @@ def open_device(path: str | os.PathLike[str], name: str = "", timeout: float | N
     connection = HostConnection(Path(path), name[:64], timeout)
     with on_error(connection.close):
         backend = RemoteBackend(connection)
-        device = Device._start(backend, name)
+        device = Device._start(backend, name, held_limit=held_limit)
     with on_error(device.close):
         connection.attach(device)
     return device

@@ -45,6 +45,7 @@ class HostConnection:
         self._timeout = timeout
         self._device: Device | None = None
         self._events: dict[int, deque[dict[str, Any]]] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}  # of windows that were resized, pixels
         self._why = ""
         self._closed = threading.Event()
         with on_error(self._client.close):
@@ -112,8 +113,17 @@ class HostConnection:
                 self._lose(lost.why)
             elif opcode == m.Op.INPUT:
                 given: m.Input = self._client.decoded(m.Input, body)
-                if given.window in self._events:
-                    self._events[given.window].append(json.loads(given.event))
+                self._note(given.window, json.loads(given.event))
+
+    def _note(self, window: int, event: dict[str, Any]) -> None:
+        if window not in self._events:
+            return
+        self._events[window].append(event)
+        if event.get("event_type") == "resize":
+            ratio = event["pixel_ratio"]
+            size = round(event["width"] * ratio), round(event["height"] * ratio)
+            if min(size) > 0:
+                self._sizes[window] = size
 
     def _lose(self, why: str) -> None:
         self._why = self._why or why
@@ -139,8 +149,14 @@ class HostConnection:
             found.append(kept.popleft())
         return found
 
+    def size_of(self, window: int) -> tuple[int, int] | None:
+        """Returns the size in pixels that the window was given at the viewer; None: it has its first one."""
+        return self._sizes.get(window)
+
     def forget_window(self, window: int) -> None:
+        """Keeps no further events of a window."""
         self._events.pop(window, None)
+        self._sizes.pop(window, None)
 
     def close(self) -> None:
         """Ends the context. Idempotent."""

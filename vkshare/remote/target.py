@@ -35,7 +35,13 @@ class _Window:
         self._connection.check()
         self._connection.call(m.Op.PRESENT, m.Present(self.number, image.number))
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """The window's size at the viewer, once it has another one than the target."""
+        return self._connection.size_of(self.number)
+
     def events(self) -> list[Event]:
+        """The events since the last call."""
         self._connection.check()
         return [event_of(each) for each in self._connection.events_of(self.number)]
 

@@ -11,3 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 create_swapchain: Callable[..., Any]  # Device.create_swapchain(): makes a vkshare.Swapchain
+# vkshare.open() of a program that `vkshare remote` has started: the socket of the host, the device's name and options.
+open_remote: Callable[..., Any]
+remote_window: Callable[[], type]  # the class of such a program's windows

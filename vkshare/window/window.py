@@ -10,10 +10,10 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from vkshare.errors import ClosedError, VkshareError
-from vkshare.util import arguments
+from vkshare.util import arguments, hooks
 from vkshare.util.closing import FlagClosing, destructor
 from vkshare.window import glfw_connection
 from vkshare.window.events import Collector, Event
@@ -86,6 +86,11 @@ class Window(FlagClosing):
     """
 
     _unpicklable = "it belongs to the process that shows it"
+    _remote_target: Any = None  # of a window at a viewer: the target of its swapchains
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        # In a program that `vkshare remote` has started, its windows open at the viewer.
+        return super().__new__(hooks.remote_window() if cls is Window and os.environ.get("VKSHARE_REMOTE") else cls)
 
     def __init__(
         self, width: int, height: int, title: str = "", *, resizable: bool = True, visible: bool = True
