@@ -65,7 +65,7 @@ def open(
     arguments.integer("held_limit", held_limit, 0, 2**20)
     arguments.integer("raster_threads", raster_threads, 0, 1024)
     if (host := _host(adapter, backend)) is not None:
-        device: Device = hooks.open_remote(host, name, held_limit=held_limit)
+        device: Device = hooks.open_remote(host, name, None, held_limit=held_limit)  # waits for a viewer
         return device
     _adapter.refuse_after_gpu_fork()
     trace.tell_names()

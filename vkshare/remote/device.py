@@ -7,10 +7,8 @@ from pathlib import Path
 
 from vkshare.core.device import Device
 from vkshare.remote.backend import RemoteBackend
-from vkshare.remote.host_connection import HostConnection
+from vkshare.remote.host_connection import TIMEOUT, HostConnection
 from vkshare.util.closing import on_error
-
-TIMEOUT = 30.0  # seconds for the host's answers
 
 
 def open_device(
@@ -25,7 +23,7 @@ def open_device(
     name
         Shown by ``vkshare ps``.
     timeout
-        Seconds to wait for the host, and for a viewer to connect to it; None: without limit.
+        Seconds to wait for a viewer to connect to the host; None: without limit.
     held_limit
         As of vks.open().
 

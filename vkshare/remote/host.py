@@ -15,7 +15,8 @@ from vkshare.core.device import Device
 from vkshare.core.opening import open
 from vkshare.remote import relay_messages as m
 from vkshare.remote import tls
-from vkshare.remote.device import TIMEOUT, open_device
+from vkshare.remote.device import open_device
+from vkshare.remote.host_connection import TIMEOUT
 from vkshare.remote.link import GRACE, KEEPALIVE, Link
 from vkshare.remote.link_listener import LinkListener
 from vkshare.remote.link_types import LinkEvents, LinkState, LinkStatistics

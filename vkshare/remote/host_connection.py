@@ -26,6 +26,7 @@ from vkshare.util.library_calls import check, lib, pointer
 if TYPE_CHECKING:
     from vkshare.core.device import Device
 
+TIMEOUT = 30.0  # seconds for the host's answers
 _MOST_EVENTS = 1024  # of a window, the newest
 _PAUSE = 0.05  # seconds between looks whether the connection was closed here
 
@@ -40,16 +41,17 @@ class HostConnection:
     """
 
     def __init__(self, path: Path, name: str, timeout: float | None) -> None:
-        self._client = Client(path, name, timeout)
+        self._client = Client(path, name, TIMEOUT)
         self._path = path
-        self._timeout = timeout
         self._device: Device | None = None
         self._events: dict[int, deque[dict[str, Any]]] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of windows that were resized, pixels
         self._why = ""
         self._closed = threading.Event()
         with on_error(self._client.close):
-            self.context: m.Context = self._answer(m.Op.OPEN_CONTEXT, m.OpenContext(name), m.Context)
+            # The host answers once a viewer is there.
+            body, _ = self._client.call(m.Op.OPEN_CONTEXT, m.OpenContext(name), (), timeout)
+            self.context: m.Context = self._client.decoded(m.Context, body)
         self._listener = threading.Thread(target=self._listen, name="vks-remote", daemon=True)
         self._listener.start()
 
@@ -76,11 +78,11 @@ class HostConnection:
 
     def attach(self, device: Device) -> None:
         """Has the device relay its lists over a second connection, which is the C core's from now on."""
-        channel = Channel(self._path, self._timeout)
+        channel = Channel(self._path, TIMEOUT)
         try:
-            channel.call(ServerOp.HELLO, Hello("relay"), (), self._timeout)
+            channel.call(ServerOp.HELLO, Hello("relay"), (), TIMEOUT)
             joined = m.Join(self.context.number, self.context.secret)
-            channel.call(m.Op.JOIN, joined, (), self._timeout)
+            channel.call(m.Op.JOIN, joined, (), TIMEOUT)
             core = pointer("vks_device *", device)
             fd = channel._sock.fileno()
             check(lib.vks_device_set_relay(core, fd, int(m.Op.BATCH), VERSION), "Device")

@@ -1,0 +1,91 @@
+"""`vkshare viewer`: this machine's GPU and screen, for programs on another machine."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vkshare.cli.output import say
+from vkshare.cli.remote import TOKEN_VARIABLE, add_token_argument, token_of
+from vkshare.errors import UnsupportedError, VkshareError
+
+if TYPE_CHECKING:
+    from vkshare.remote import Viewer
+
+HELP = "draws, and shows the windows of, programs on another machine (vkshare remote)"
+DESCRIPTION = (
+    "Connects to a host (`vkshare remote`, or vks.remote.Host), draws with this machine's GPU what its programs "
+    f"record, and shows their windows. It asks for the token, unless --token-file or {TOKEN_VARIABLE} has it. A "
+    "connection that breaks is made again. Ctrl-C, SIGTERM and the end of the host end it: exit status 0."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("address", metavar="HOST:PORT", help="the host's address, as it prints it")
+    add_token_argument(parser)
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="the host's certificate (PEM), or \"system\" for one that this machine's authorities signed",
+    )
+    parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID (see vkshare info)")
+    parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto", help="(default: auto)")
+    parser.add_argument("--headless", action="store_true", help="no windows")
+    parser.add_argument("--output", metavar="FOLDER", help="at the end, write each window's picture there as PNG")
+    parser.add_argument("--seconds", type=float, metavar="S", help="end by itself after so long")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0 when it was ended or the host has ended, 1 after an error, 2 for wrong arguments."""
+    import vkshare as vks
+
+    try:
+        token = token_of(args) or (getpass.getpass("token: ") if sys.stdin.isatty() else "")
+        if not token:
+            return say("viewer", f"no token: set {TOKEN_VARIABLE}, or give --token-file", 2)
+        device = vks.open(args.adapter, backend=args.backend, name="vkshare viewer", held_limit=1 << 20)
+        with (
+            device,
+            vks.remote.Viewer(
+                args.address, token=token, certificate=args.certificate, device=device, headless=args.headless
+            ) as viewer,
+        ):
+            print(f"connected to {args.address}, drawing on {device.adapter.name}", flush=True)
+            return _show(viewer, args)
+    except (ValueError, OSError) as error:
+        return say("viewer", str(error), 2)
+    except UnsupportedError as error:
+        return say("viewer", str(error), 2)
+    except VkshareError as error:
+        return say("viewer", str(error), 1)
+
+
+def _show(viewer: Viewer, args: argparse.Namespace) -> int:
+    from vkshare.errors import RemoteLostError
+
+    before = {each: signal.signal(each, lambda *_: viewer.stop()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        viewer.run(args.seconds)
+    except RemoteLostError as error:
+        print(f"the session has ended: {error}", flush=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if args.output is not None:
+            _save(viewer, Path(args.output))
+    return 0
+
+
+def _save(viewer: Viewer, folder: Path) -> None:
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (title, pixels) in enumerate(sorted(viewer.pictures().items()), 1):
+        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in title) or f"window-{number}"
+        if pixels.dtype == "uint8" and pixels.shape[2] == 4:
+            Image.fromarray(pixels[:, :, :3]).save(folder / f"{name}.png")
