@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,15 @@ def try_to_publish(surface: vks.Surface, name: str) -> str:
     except vks.InvalidCallError as error:
         return str(error)
     return ""
+
+
+def fork_a_child() -> int:
+    """Fork a process that does nothing for as long as it is let; return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            time.sleep(60)
+    return pid
 
 
 def newest(receiver: Any) -> tuple[Any, int]:
