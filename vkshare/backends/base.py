@@ -52,13 +52,14 @@ class Adapter:
     """Something that can run a device: a Vulkan physical device, or the CPU backend."""
 
     name: str
-    kind: str  # "gpu" | "software" | "cpu"
-    backend: str  # "vulkan" | "cpu"
+    kind: str  # "gpu" | "software" | "cpu" | "remote"
+    backend: str  # "vulkan" | "cpu" | "remote"
     uuid: bytes
     driver: str  # name and version
     capabilities: Capabilities
     rank: int = 0  # higher is better: discrete GPU 40, integrated 30, software Vulkan 20, CPU 10
     index: int = 0  # of the physical device in its instance's list
+    host: str = ""  # the socket of the host through which a remote one is reached
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,14 @@ def check_validated(chosen: Adapter, validation: bool | None = None) -> None:
         raise UnsupportedError("validation", why, hint)
 
 
+def is_named(adapter: Any, uuid: bytes) -> bool:
+    """Return whether an argument of open() is that UUID."""
+    try:
+        return _wish("adapter", adapter) == uuid
+    except (TypeError, ValueError):
+        return False  # as choose() will say
+
+
 def _wish(source: str, adapter: Any) -> bytes | str:
     """A UUID's 16 bytes, or part of a name; "cpu" is an exact name for the CPU backend's adapter."""
     if isinstance(adapter, _uuid.UUID):

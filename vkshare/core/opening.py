@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import uuid
 from typing import Any
 
-from vkshare.backends.base import Backend
+from vkshare.backends.base import Adapter, Backend
 from vkshare.core import adapter as _adapter
 from vkshare.core.device import Device
 from vkshare.util import arguments, hooks, trace
@@ -87,8 +88,19 @@ def open(
 def _host(adapter: Any, backend: str) -> str | None:
     """Return the socket of the host that draws for this program (`vkshare remote`); None: it draws here.
 
-    An adapter or a backend that the call or the environment names is one of this machine.
+    An adapter or a backend that the call or the environment names is one of this machine, unless it
+    is the host's.
     """
-    named = adapter is not None or os.environ.get("VKSHARE_ADAPTER")
+    if isinstance(adapter, Adapter):
+        return adapter.host or None
+    path = os.environ.get("VKSHARE_REMOTE")
     chosen = os.environ.get("VKSHARE_BACKEND") or "auto" if backend == "auto" else backend
-    return os.environ.get("VKSHARE_REMOTE") or None if chosen == "auto" and not named else None
+    if not path or chosen != "auto":
+        return None
+    named = adapter if adapter is not None else os.environ.get("VKSHARE_ADAPTER")
+    return path if not named or _adapter.is_named(named, host_uuid(path)) else None
+
+
+def host_uuid(path: str | os.PathLike[str]) -> bytes:
+    """Return the UUID of the adapter that a host has, by the path of its socket."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"vkshare-host:{os.fspath(path)}").bytes

@@ -44,10 +44,10 @@ def create_image(
     if not can.tilings:
         why = "; ".join(dict.fromkeys(can.reasons[each] for each in ("linear", "optimal") if each in can.reasons))
         raise UnsupportedError(f"a surface on {device.adapter.name}", why, "`vkshare doctor` says what is missing")
-    if tiling == "auto" and (device.adapter.kind == "gpu" or "linear" not in can.tilings or not can.host_visible):
-        tiling = "optimal"
     if tiling == "auto" and "optimal" not in can.tilings:
         tiling = "linear"
+    if tiling == "auto" and (device.adapter.kind == "gpu" or "linear" not in can.tilings or not can.host_visible):
+        tiling = "optimal"
     if tiling == "auto":
         with contextlib.suppress(UnsupportedError):
             return device._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory))

@@ -24,6 +24,7 @@ from vkshare.backends.base import (
     MemoryHandle,
 )
 from vkshare.backends.drawing import Drawable
+from vkshare.core.opening import host_uuid
 from vkshare.errors import UnsupportedError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.host_connection import HostConnection, batch_of_stage
@@ -95,7 +96,7 @@ class RemoteBackend:
 
     def __init__(self, connection: HostConnection) -> None:
         self.connection = connection
-        self.adapter = _adapter(connection.context)
+        self.adapter = _adapter(connection.context, os.fspath(connection.path))
 
     def native_handles(self) -> None:
         return None
@@ -104,6 +105,9 @@ class RemoteBackend:
         raise UnsupportedError("Device.handles", "the VkDevice is on another machine", "record command lists")
 
     def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> RemoteImage:
+        if spec.tiling != "linear":
+            hint = 'use tiling="linear" or "auto": the viewer chooses its own'
+            raise UnsupportedError(f"tiling={spec.tiling!r} on a remote device", "its descriptors have rows", hint)
         stride, size = host_memory.layout(spec, 1 if is_tight else host_memory.ROW_ALIGNMENT)
         fd = shared_memory.memfd_create("vkshare:surface", size)
         with on_error(lambda: os.close(fd)):
@@ -157,7 +161,7 @@ def _described(spec: ImageSpec, stride: int, size: int) -> m.NewImage:
     return m.NewImage(spec.width, spec.height, spec.format.name, tuple(sorted(spec.usage)), stride, size)
 
 
-def _adapter(context: m.Context) -> Adapter:
+def _adapter(context: m.Context, path: str) -> Adapter:
     known = frozenset(name for name in context.formats if name in formats.FORMATS)
     reasons = {
         "optimal": "descriptors of remote surfaces have rows in order",
@@ -179,4 +183,4 @@ def _adapter(context: m.Context) -> Adapter:
         formats=known,
         reasons=reasons,
     )
-    return Adapter(context.adapter, "remote", "remote", host_memory.UUID, "vkshare remote", capabilities, rank=0)
+    return Adapter(context.adapter, "remote", "remote", host_uuid(path), "vkshare remote", capabilities, host=path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import threading
@@ -26,6 +27,8 @@ from vkshare.util.library_calls import check, lib, pointer
 if TYPE_CHECKING:
     from vkshare.core.device import Device
 
+_log = logging.getLogger("vkshare.remote")
+
 TIMEOUT = 30.0  # seconds for the host's answers
 _MOST_EVENTS = 1024  # of a window, the newest
 _PAUSE = 0.05  # seconds between looks whether the connection was closed here
@@ -36,13 +39,15 @@ class HostConnection:
 
     Attributes
     ----------
+    path
+        The host's socket.
     context
         The answer of the host: the context's number, and the viewer's adapter.
     """
 
     def __init__(self, path: Path, name: str, timeout: float | None) -> None:
         self._client = Client(path, name, TIMEOUT)
-        self._path = path
+        self.path = path
         self._device: Device | None = None
         self._events: dict[int, deque[dict[str, Any]]] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of windows that were resized, pixels
@@ -78,7 +83,7 @@ class HostConnection:
 
     def attach(self, device: Device) -> None:
         """Has the device relay its lists over a second connection, which is the C core's from now on."""
-        channel = Channel(self._path, TIMEOUT)
+        channel = Channel(self.path, TIMEOUT)
         try:
             channel.call(ServerOp.HELLO, Hello("relay"), (), TIMEOUT)
             joined = m.Join(self.context.number, self.context.secret)
@@ -128,6 +133,8 @@ class HostConnection:
                 self._sizes[window] = size
 
     def _lose(self, why: str) -> None:
+        if not self._why and not self._closed.is_set():
+            _log.warning("a remote device is lost: %s", why)
         self._why = self._why or why
         if self._device is not None and not self._closed.is_set():
             with contextlib.suppress(VkshareError):

@@ -151,6 +151,6 @@ def _is_over(submission: Submission) -> bool:
 def _has_had(picture: _Picture) -> bool:
     """Whether the image has had all its turns, and their work is done."""
     if picture.first is None:
-        return picture.turns == 0 or not picture.handles
+        return picture.turns == 0
     state = picture.first.mutex.statistics()
     return state.state != "owned" and state.key >= picture.turns and state.completed >= state.value

@@ -59,7 +59,7 @@ class Relay:
         self._lanes = itertools.count(1)  # no lane's number is used twice
         self._ids = itertools.count(1)
         self.kinds = tuple(
-            Kind(opcode, body, Route.INLINE, run, most_fds)
+            Kind(opcode, body, Route.INLINE, run, most_fds, loads=opcode is m.Op.BATCH)
             for opcode, body, run, most_fds in (
                 (m.Op.OPEN_CONTEXT, m.OpenContext, self._open_context, 0),
                 (m.Op.JOIN, m.Join, self._join, 0),
@@ -68,7 +68,7 @@ class Relay:
                 (m.Op.CLOSE_IMAGE, m.ById, self._close_image, 0),
                 (m.Op.ADD_STAGE, m.NewStage, self._add_stage, 1),
                 (m.Op.DROP_STAGE, m.ById, self._drop_stage, 0),
-                (m.Op.BATCH, m.Batch, self._batch, 1),
+                (m.Op.BATCH, m.Batch, self._batch, 0),
                 (m.Op.OPEN_WINDOW, m.NewWindow, self._open_window, 0),
                 (m.Op.CLOSE_WINDOW, m.ById, self._close_window, 0),
                 (m.Op.PRESENT, m.Present, self._present, 0),
@@ -261,11 +261,18 @@ class Relay:
     # ---- batches -----------------------------------------------------------------------------------------------
 
     def _batch(self, client: ServedClient, request: Request) -> Later:
-        context, body = self._of(client), request.body
+        context = self._of(client)
+        try:
+            return self._take(context, client, request)
+        except Exception as error:  # its device is lost, and the program is to know why
+            context.lose(f"a command list cannot be drawn: {error}")
+            raise
+
+    def _take(self, context: Context, client: ServedClient, request: Request) -> Later:
+        request.load()
+        body: m.Batch = request.body
         if client is not context.stream:
             raise InvalidCallError("batches come over the context's second connection")
-        if request.message.fds:
-            raise ProtocolError("a batch has no file descriptors")
         used = [(self._image(context, number), writes) for number, writes in body.uses]
         waiting = Countdown(client, request)
         for image, _ in used:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.core.device import Device
 from vkshare.core.surface import Surface
-from vkshare.errors import InvalidCallError, SurfaceLostError, VkshareError
+from vkshare.errors import AbandonedError, InvalidCallError, SurfaceLostError, VkshareError
 from vkshare.present.swapchain import Swapchain
 from vkshare.present.targets import Headless
 from vkshare.remote import relay_messages as m
@@ -154,9 +155,13 @@ class ViewerWindows:
 
     def pictures(self) -> dict[str, Any]:
         """Returns the newest picture of each window as an array, by title."""
+        found: dict[str, Any] = {}
         with self._changed:
-            fronts = {shown.spec.title: shown.front for shown in self._windows.values() if shown.front is not None}
-            return {title: front.read() for title, front in fronts.items()}
+            for shown in self._windows.values():
+                if shown.front is not None:
+                    with contextlib.suppress(AbandonedError):  # its program has died in the middle of a picture
+                        found[shown.spec.title] = shown.front.read()
+        return found
 
     def wake(self) -> None:
         with self._changed:

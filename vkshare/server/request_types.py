@@ -56,6 +56,8 @@ class Kind:
     finish
         The loop calls finish(client, request, answer) with the result of a request that can fail;
         it returns the answer to send. A plug-in can update its state there, on the loop's thread.
+    loads
+        INLINE: bodies of up to 16 MiB may come in memory, and run() calls request.load() first.
     """
 
     opcode: int
@@ -64,6 +66,7 @@ class Kind:
     run: Callable[[Any, Request], Any]
     most_fds: int = 0
     finish: Callable[[Any, Request, Answer], Answer] | None = None
+    loads: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -95,12 +98,12 @@ class Request:
             return request
         if not in_memory:
             request.body = decode(kind.body, message.body)
-        elif kind.route is Route.INLINE or message.body:
+        elif message.body or (kind.route is Route.INLINE and not kind.loads):
             raise ProtocolError(f"the body of opcode {kind.opcode:#x} cannot be in memory")
         return request
 
     def load(self) -> None:
-        """Copies and decodes a body in memory. For the worker. Raises ProtocolError."""
+        """Copies and decodes a body in memory. Raises ProtocolError."""
         if self.message.opcode & IN_MEMORY:
             self.body = decode(self.kind.body, self.message.body_in_memory())
 
