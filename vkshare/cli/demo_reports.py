@@ -180,6 +180,16 @@ def desktop_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds after which the client that crashes does (default: 3)",
     )
+    parser.add_argument(
+        "--remote",
+        action="store_true",
+        help="all of them draw at a viewer, in a process of its own, behind a bad network (docs/remote.md)",
+    )
+    network = {"delay": (0.1, "S", "each way"), "rate": (20.0, "MBIT/S", "each way"), "loss": (0.01, "P", "of packets")}
+    for name, (default, unit, what) in network.items():
+        parser.add_argument(
+            f"--{name}", type=float, default=default, metavar=unit, help=f"with --remote: {what} ({default:g})"
+        )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -188,12 +198,25 @@ def desktop(args: argparse.Namespace) -> int:
     from vkshare.demos.desktop import run as desktop
     from vkshare.demos.options import DesktopOptions
 
-    more = {"is_one_process": args.one_process, "crash_after": args.crash_after}
+    more = {"is_one_process": args.one_process, "crash_after": args.crash_after, "is_remote": args.remote}
+    more |= {"delay": args.delay, "rate": args.rate, "loss": args.loss}
     options = DesktopOptions(**options_of(args), frames=frames_of(args), headless=args.headless, **more)
     try:
         return run_to_report(lambda signals: desktop.run(options, signals), args.json, _desktop_text)
     except NoDisplay as error:
         return failed(str(error), 2)
+
+
+def _remote_facts(report: dict[str, Any]) -> dict[str, str]:
+    remote = report.get("remote")
+    if remote is None:
+        return {}
+    seconds = report["seconds"]
+    return {
+        "viewer": f"{remote['viewer']['composites']} pictures shown of {remote['viewer']['arrived']} that came",
+        "network": f"{remote['sent'] / seconds / 125e3:.2f} Mbit/s to the viewer, "
+        f"{remote['received'] / seconds / 125e3:.2f} back; round trip {remote['round_trip'] * 1e3:.0f} ms",
+    }
 
 
 def _desktop_text(report: dict[str, Any]) -> str:
@@ -205,6 +228,7 @@ def _desktop_text(report: dict[str, Any]) -> str:
         "composites": f"{steady['composites']} in the {steady['seconds']:.1f} s after every client was shown; of "
         f"{steady['ticks'] + steady['missed']} ticks {steady['missed']} missed, {steady['skipped']} skipped",
         "restarts": f"{report['restarts']}, of the client that crashes",
+        **_remote_facts(report),
         "checked": good if report["ok"] else "NOT as it must be",
     }
     columns = ("name", "shown", "lost", "superseded", "windows", "state", "detail")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import getpass
+import json
 import signal
 import sys
 from pathlib import Path
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto", help="(default: auto)")
     parser.add_argument("--headless", action="store_true", help="no windows")
     parser.add_argument("--output", metavar="FOLDER", help="at the end, write each window's picture there as PNG")
+    parser.add_argument("--json", action="store_true", help="at the end, print the counters as JSON")
     parser.add_argument("--seconds", type=float, metavar="S", help="end by itself after so long")
 
 
@@ -78,6 +81,8 @@ def _show(viewer: Viewer, args: argparse.Namespace) -> int:
             signal.signal(number, handler)
         if args.output is not None:
             _save(viewer, Path(args.output))
+        if args.json:
+            print(json.dumps(dataclasses.asdict(viewer.statistics())), flush=True)
     return 0
 
 

@@ -59,12 +59,19 @@ class DesktopOptions(StageOptions):
 
     is_one_process: bool = False
     crash_after: float = 3.0  # seconds
+    is_remote: bool = False
+    delay: float = 0.1  # seconds each way, of the remote one's network
+    rate: float = 20.0  # Mbit/s each way
+    loss: float = 0.01  # of the packets
 
     def __post_init__(self) -> None:
         """ValueError naming what is not allowed."""
         StageOptions.__post_init__(self)
         if not 0.1 <= self.crash_after <= 3600:
             raise ValueError(f"crash-after is {self.crash_after:g} s; allowed are 0.1 to 3600")
+        for name, value, most in (("delay", self.delay, 10), ("rate", self.rate, 1e5), ("loss", self.loss, 0.5)):
+            if not 0 <= value <= most or (name == "rate" and not value):
+                raise ValueError(f"{name} is {value:g}; allowed are 0 to {most:g}")
 
 
 @dataclass(frozen=True, slots=True)

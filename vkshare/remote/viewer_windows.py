@@ -6,8 +6,9 @@ import contextlib
 import json
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.device import Device
@@ -18,6 +19,7 @@ from vkshare.present.targets import Headless
 from vkshare.remote import relay_messages as m
 
 if TYPE_CHECKING:
+    from vkshare.core.commands import Submission
     from vkshare.window.window import Window
 
 _log = logging.getLogger("vkshare.remote")
@@ -25,21 +27,65 @@ _log = logging.getLogger("vkshare.remote")
 Tell = Callable[[int, m.Input], object]  # the session's client, and an event of its window
 
 
+_SLICE = 0.004  # seconds between looks whether a copy still waits
+_BUFFERS = 4  # pictures of a window: one is shown, the others may wait for the turns of other programs
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """A copy of a picture."""
+
+    surface: Surface  # owned
+    copied: Submission
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the copy waits for no other program: what uses it now is not held."""
+        return not self.copied.is_held
+
+
 @dataclass(slots=True)
 class _Shown:
-    """One window: its newest picture, and the window of this machine, which the main thread makes."""
+    """One window: its newest pictures, and the window of this machine, which the main thread makes."""
 
     spec: m.Window
     client: int
-    front: Surface | None = None  # owned
-    is_new: bool = False
+    front: _Buffer | None = None  # what is shown
+    pending: deque[_Buffer] = field(default_factory=deque)  # newer ones, the oldest first
+    spare: list[Surface] = field(default_factory=list)
+    is_new: bool = False  # the front was not shown yet
     has_ended: bool = False
     window: Window | None = None
     swapchain: Swapchain | None = None
     frames: int = 0  # that were shown
 
+    def take_surface(self, picture: Surface) -> Surface | None:
+        """A surface for a copy of such a picture, which nothing waits for, or the oldest that does; None: make one."""
+        self.settle()
+        for surface in self.spare:
+            if (surface.width, surface.height, surface.format) == (picture.width, picture.height, picture.format):
+                self.spare.remove(surface)
+                return surface
+        while self.spare:
+            self.spare.pop().close()
+        return self.pending.popleft().surface if len(self.pending) >= _BUFFERS - 1 else None
+
+    def settle(self) -> bool:
+        """Makes the newest picture that is ready the front; whether it is one that was not shown."""
+        ready = [buffer for buffer in self.pending if buffer.is_ready]
+        if ready:
+            newest = ready[-1]
+            while self.pending[0] is not newest:
+                self.spare.append(self.pending.popleft().surface)
+            self.pending.popleft()
+            if self.front is not None:
+                self.spare.append(self.front.surface)
+            self.front, self.is_new = newest, True
+        return self.is_new
+
     def close(self) -> None:
-        for thing in (self.swapchain, self.window, self.front):
+        buffers = [*self.pending, *([self.front] if self.front is not None else ())]
+        for thing in (self.swapchain, self.window, *self.spare, *(buffer.surface for buffer in buffers)):
             if thing is not None:
                 thing.close()
 
@@ -72,18 +118,18 @@ class ViewerWindows:
             shown = self._windows.get(number)
             if shown is None or shown.client != client:
                 raise InvalidCallError(f"this program has no window {number}")
-            front = shown.front
-            if front is None or (front.width, front.height, front.format) != (
+            copy = shown.take_surface(picture)
+            if copy is None or (copy.width, copy.height, copy.format) != (
                 picture.width,
                 picture.height,
                 picture.format,
             ):
-                if front is not None:
-                    front.close()
-                shown.front = front = self._device.create_surface(picture.width, picture.height, picture.format)
-                front.acquire()
-            self._device.submit(self._device.record().copy(picture, front))
-            shown.is_new = True
+                if copy is not None:
+                    copy.close()
+                copy = self._device.create_surface(picture.width, picture.height, picture.format)
+                copy.acquire()
+            submission = self._device.submit(self._device.record().copy(picture, copy))
+            shown.pending.append(_Buffer(copy, submission))
             self.arrived += 1
             self._changed.notify_all()
 
@@ -100,8 +146,10 @@ class ViewerWindows:
     def turn(self, timeout: float) -> None:
         """Shows new pictures, and takes the windows' events. Waits for something to do."""
         with self._changed:
-            if not any(shown.is_new or shown.has_ended or self._is_without(shown) for shown in self._windows.values()):
-                self._changed.wait(timeout)
+            if not any(
+                shown.has_ended or shown.swapchain is None or shown.settle() for shown in self._windows.values()
+            ):
+                self._changed.wait(min(timeout, _SLICE) if any(s.pending for s in self._windows.values()) else timeout)
             for number in [number for number, shown in self._windows.items() if shown.has_ended]:
                 self._windows.pop(number).close()
             windows = list(self._windows.values())
@@ -113,9 +161,6 @@ class ViewerWindows:
             except VkshareError:
                 _log.exception("window %r could not be drawn", shown.spec.title)
 
-    def _is_without(self, shown: _Shown) -> bool:
-        return shown.swapchain is None
-
     def _present(self, shown: _Shown) -> None:
         if shown.swapchain is None:
             self._make(shown)
@@ -123,10 +168,10 @@ class ViewerWindows:
         if shown.window is not None:
             self._poll(shown, shown.window)
         with self._changed:
-            if not shown.is_new or shown.front is None:
+            if not shown.settle() or shown.front is None:
                 return
             shown.is_new = False
-            front = shown.front
+            front = shown.front.surface
             with shown.swapchain.frame() as frame:
                 commands = self._device.record()
                 if (frame.width, frame.height) == (front.width, front.height) and front.format == frame.view.format:
@@ -158,9 +203,10 @@ class ViewerWindows:
         found: dict[str, Any] = {}
         with self._changed:
             for shown in self._windows.values():
-                if shown.front is not None:
+                if shown.settle() or shown.front is not None:
+                    assert shown.front is not None
                     with contextlib.suppress(AbandonedError):  # its program has died in the middle of a picture
-                        found[shown.spec.title] = shown.front.read()
+                        found[shown.spec.title] = shown.front.surface.read()
         return found
 
     def wake(self) -> None:

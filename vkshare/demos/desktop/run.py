@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vkshare.compositor.window_host import Signals
 from vkshare.demos import process
@@ -17,9 +19,13 @@ from vkshare.demos.options import DesktopOptions
 from vkshare.demos.process import Child, DemoError
 from vkshare.util.closing import Scoped
 
+if TYPE_CHECKING:
+    from vkshare.demos.desktop.remote import Remote
+
 _LOOK = 0.05  # seconds between looks at the processes
 _PAUSE = 0.5  # seconds until the one that crashed is started again
 _LOOKED_AT = 30  # frames, of which one must have been seen by a look at the picture: there are ten looks a second
+_FEWER_LOOKS = 20  # with --remote, because a look fetches the picture over the network
 _FASTER = 3  # composites for each frame of the slow client: a compositor that waited for it would make one
 
 
@@ -35,15 +41,33 @@ def run(options: DesktopOptions, signals: Signals) -> dict[str, Any] | None:
     VkshareError, ValueError
         With is_one_process, as the compositor raises them.
     """
-    with tempfile.TemporaryDirectory(prefix="vkshare-desktop-") as folder:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="vkshare-desktop-") as folder, _network(options) as remote:
         path = str(Path(folder) / "socket")
         with Clients(options, path) as clients:
             reported = (_together if options.is_one_process else _apart)(options, path, clients, signals)
-    if signals.came:
-        return None
+        if signals.came:
+            return None
+        if remote is not None:
+            reported |= {"remote": remote.report(), "seconds": time.monotonic() - began}
     restarts = clients.restarts
-    found = [*reported.pop("faults"), *clients.faults, *faults(reported["clients"], reported["steady"], restarts)]
+    least = _LOOKED_AT * (_FEWER_LOOKS if options.is_remote else 1)
+    found = [*reported.pop("faults"), *clients.faults]
+    found += faults(reported["clients"], reported["steady"], restarts, least)
     return {**reported, "restarts": restarts, "faults": found, "output": options.output, "ok": not found}
+
+
+@contextlib.contextmanager
+def _network(options: DesktopOptions) -> Iterator[Remote | None]:
+    """The viewer and its network, with --remote."""
+    if not options.is_remote:
+        yield None
+        return
+    from vkshare.demos.desktop.remote import Network, Remote
+
+    network = Network(options.delay, options.rate * 125e3, options.loss)
+    with Remote(network, options.backend, headless=options.headless) as remote:
+        yield remote
 
 
 def _together(options: DesktopOptions, path: str, clients: Clients, signals: Signals) -> dict[str, Any]:
@@ -127,7 +151,9 @@ class Clients(Scoped):
         self._processes.clear()
 
 
-def faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:
+def faults(
+    clients: list[dict[str, Any]], steady: dict[str, float], restarts: int, least: int = _LOOKED_AT
+) -> list[str]:
     """The list of faults. `clients`: see census.Count; `restarts`: of the one that crashes."""
     found = []
     for client in clients:
