@@ -17,11 +17,10 @@ EIGHT_BIT = ("r8unorm", "rg8unorm", *AS_STORED, "bgra8unorm")  # formats that ar
 def to_rgba8(array: Array, format: str) -> Array:
     """Return the pixels of a surface, or of a part of it, as RGBA of 8 bits a channel.
 
-    Colours stay as they are stored: nothing is encoded or decoded as sRGB. Formats of 8 bits a
-    channel lose nothing. Of the others, unorm values are rounded to 8 bits; floats are clamped to 0
-    to 1 and rounded, NaN is 0. A single channel is shown as grey, two as red and green, and alpha is
-    opaque where the format has none. A number of r32uint is shown by its three low bytes: bits 0 to
-    7 as red, 8 to 15 as green, 16 to 23 as blue.
+    Colours stay as they are stored: nothing is encoded or decoded as sRGB. Formats of 8 bits a channel lose nothing.
+    Larger unorm values are rounded to 8 bits; floats are clamped to 0 to 1 and rounded, and NaN is 0. A single
+    channel is shown as grey, two as red and green, and alpha is opaque where the format has none. A number of
+    r32uint is shown by its three low bytes: bits 0 to 7 as red, 8 to 15 as green, 16 to 23 as blue.
 
     Parameters
     ----------
