@@ -1,7 +1,9 @@
-"""Surfaces, pipes and published names in a browser.
+"""Surfaces, pipes and published names in a browser, and in a file.
 
     with vks.view.serve("the name", name="what the page says") as server:
         print(server.url)
+    with vks.view.record("the name", "out.mp4") as recorder:
+        recorder.wait(10)
 
 docs/viewing.md shows it in use.
 """

@@ -22,6 +22,7 @@ COMMANDS = {
     "demo": ["demo", "shared", "--frames", "2"],
     "serve": ["serve", "--headless", "--size", "32x32", "--seconds", "0.1"],
     "view": ["view", "--help"],
+    "record": ["record", "--help"],
     "trace": ["trace", "--help"],
     "approve": ["approve", "--help"],
 }
