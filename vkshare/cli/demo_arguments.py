@@ -19,7 +19,7 @@ failed = partial(say, "demo")  # (why, exit status) -> exit status
 
 def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int]) -> None:
     reported = "x".join(map(str, default_size))
-    parser.add_argument("--size", type=_size, default=default_size, metavar="WxH", help=f"pixels (default: {reported})")
+    parser.add_argument("--size", type=size, default=default_size, metavar="WxH", help=f"pixels (default: {reported})")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
     parser.add_argument("--output", metavar="FILE", help="write the picture that is shown at the end, e.g. out.png")
@@ -57,7 +57,8 @@ def tell(report: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]],
     return 0 if report["ok"] else 1
 
 
-def _size(text: str) -> tuple[int, int]:
+def size(text: str) -> tuple[int, int]:
+    """For argparse: WIDTHxHEIGHT."""
     found = re.fullmatch(r"(\d+)[xX](\d+)", text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, e.g. 1280x720")

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from vkshare.cli import table
+from vkshare.cli import table, view_window
 from vkshare.cli.output import say
 from vkshare.errors import VkshareError
 
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", action="append", default=[], metavar="NAME", help="a further host name in browsers' addresses"
     )
+    view_window.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,14 +53,16 @@ def run(args: argparse.Namespace) -> int:
     if args.name is None:
         if args.serve or args.certificate or args.key or args.host:
             return say("view", "--serve shows one picture: vkshare view NAME --serve", 2)
+        if view_window.are_given(args):
+            return say("view", "a window shows one picture: vkshare view NAME", 2)
         print(_names(vks.find()))
         return 0
     if args.serve is None:
         if args.certificate or args.key or args.host:
             return say("view", "--certificate, --key and --host are for --serve", 2)
-        from vkshare.view import window
-
-        return window.run(args.name)
+        return view_window.run(args)
+    if view_window.are_given(args):
+        return say("view", "--size, --headless, --output and --seconds are not for --serve", 2)
     if args.key and not args.certificate:
         return say("view", "--key needs --certificate", 2)
     try:
