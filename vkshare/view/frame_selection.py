@@ -70,8 +70,13 @@ class FrameSelection:
         self._move_due()
         chosen = Chosen(self.chosen, self._last - self._first)
         self.chosen += 1
-        self.is_over = self.chosen == self._most
+        self.is_over = self.is_full
         return chosen
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has all of its frames."""
+        return self.chosen == self._most
 
     def is_late(self, time_ns: int) -> bool:
         """Whether the recording's seconds are over at that time."""

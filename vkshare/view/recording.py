@@ -311,9 +311,9 @@ class _Recording:
 
     def _read_to_the_end(self) -> str:
         while not self._stop.is_set():
-            if self._selection.is_over:
+            if self._selection.is_full:
                 return f"{self._selection.chosen} frames were recorded"
-            if self._is_late():
+            if self._selection.is_over or self._is_late():
                 return "its seconds are over"
             try:
                 with self._source.receiver.frame(_SLICE) as frame:

@@ -63,7 +63,7 @@ KINDS: dict[str, FileKind] = {
         FileKind(".mp4", ("h264", "vp9", "av1"), 90_000, _FRAGMENTS),
         FileKind(".webm", ("vp9", "av1"), 1000, _CLUSTERS),
         FileKind(".mkv", ("ffv1", "h264", "vp9", "av1"), 1000, _CLUSTERS),
-        FileKind(".gif", ("gif",), 100),
+        FileKind(".gif", ("gif",), 100, (("flush_packets", "1"),)),
         FileKind(".png", ("png",), 1),
     )
 }
