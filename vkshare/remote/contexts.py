@@ -33,7 +33,7 @@ class _Outgoing:
     then: Callable[[], object] | None  # called once the link has it
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Context:
     """One program. For the host's loop.
 
@@ -49,6 +49,7 @@ class Context:
     control: ServedClient
     link: Link
     generation: int  # of the link's session
+    pictures: deque[Context]  # programs that wait to send a picture, of all
     secret: bytes = field(default_factory=lambda: os.urandom(16))
     stream: ServedClient | None = None
     images: set[int] = field(default_factory=set)
@@ -94,11 +95,25 @@ class Context:
         """Gives the link what it has room for."""
         while self._outgoing:
             head = self._outgoing[0]
+            if head.options.get("has_pixels") and not self._may_send_picture():
+                return
             if not self.link.send(self.number, head.data, generation=self.generation, **head.options):
                 return
             self._outgoing.popleft()
+            if head.options.get("has_pixels"):
+                self.pictures.popleft()
             if head.then is not None:
                 head.then()
+
+    def _may_send_picture(self) -> bool:
+        """Whether the next picture of all programs is this one's.
+
+        A picture that waited in the link would count as drawn already, and others would wait for it
+        at the viewer. So it waits here, and programs get their turns in the order in which they asked.
+        """
+        if self not in self.pictures:
+            self.pictures.append(self)
+        return self.pictures[0] is self and self.link.picture_room() > 0
 
     # ---- from the viewer -----------------------------------------------------------------------------------------
 
@@ -147,6 +162,8 @@ class Context:
     def drop_unsent(self) -> None:
         """Drops what waits for room, because the viewer is gone."""
         waiting, self._outgoing = self._outgoing, deque()
+        if self in self.pictures:
+            self.pictures.remove(self)
         for each in waiting:
             if each.then is not None:
                 each.then()

@@ -12,7 +12,7 @@ import functools
 import mmap
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vkshare.formats import Format
@@ -21,6 +21,7 @@ from vkshare.server.messages import Rect
 
 TILE = 64  # pixels
 MOST_PIXELS = 256 << 10  # bytes of pixels in one message
+_MOST_RECTS = 1024  # in one message
 Tiles = dict[tuple[int, int], int]  # CRC-32 by place
 
 
@@ -146,6 +147,21 @@ def bands(rect: Rect, pixel: int) -> Iterator[Rect]:
     rows = max(1, MOST_PIXELS // (width * pixel))
     for top in range(y, y + height, rows):
         yield x, top, width, min(rows, y + height - top)
+
+
+def together(rects: Iterable[Rect], pixel: int) -> Iterator[tuple[Rect, ...]]:
+    """Yields the rectangles in groups of MOST_PIXELS bytes at most."""
+    group: list[Rect] = []
+    size = 0
+    for rect in rects:
+        more = rect[2] * rect[3] * pixel
+        if group and (size + more > MOST_PIXELS or len(group) == _MOST_RECTS):
+            yield tuple(group)
+            group, size = [], 0
+        group.append(rect)
+        size += more
+    if group:
+        yield tuple(group)
 
 
 def rows_of(pixels: memoryview, stride: int, rect: Rect, pixel: int) -> bytes:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vkshare.errors import VkshareError
+from vkshare.server import wire
 from vkshare.server.loop import READ, WRITE
+from vkshare.server.messages import Op
 from vkshare.server.server import RenderServer
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.remote")
 
 _READ_SIZE = 1 << 18
+_GENERATION = 1  # of the viewer's device
+_LAST = 0xFFFFFFFF  # sequence of the request after which a session ends
 
 
 class Lane:
@@ -33,6 +37,7 @@ class Lane:
         self._to_session: deque[tuple[memoryview, int]] = deque()  # the rest of a message, and the message's length
         self._to_host: deque[bytes] = deque()
         self._is_ending = False
+        self._answers = wire.Splitter()
         here, there = socket.socketpair()
         here.setblocking(False)
         there.setblocking(False)
@@ -56,8 +61,16 @@ class Lane:
         self._write()
 
     def ended(self) -> None:
-        """The host sends no more: the session ends after what has arrived."""
+        """The host sends no more: the session ends once it has executed what has arrived.
+
+        A session drops requests that it has not executed when its connection closes, and other
+        programs wait for their turns. So it is asked to answer a last one first.
+        """
+        if self.is_closed or self._is_ending:
+            return
         self._is_ending = True
+        last = wire.pack(Op.NO_OP, _LAST, _GENERATION)
+        self._to_session.append((memoryview(last), 0))
         self._write()
 
     def has_room(self) -> None:
@@ -84,15 +97,13 @@ class Lane:
                     self._to_session[0] = data[sent:], length
                     break
                 self._to_session.popleft()
-                self._link.consumed(self.number, length, generation=self._generation)
+                if length:
+                    self._link.consumed(self.number, length, generation=self._generation)
         except BlockingIOError:
             pass
         except OSError:
             return self.close()
         self._server.loop.watch(self._sock.fileno(), READ | (WRITE if self._to_session else 0))
-        if self._is_ending and not self._to_session:
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_WR)
 
     def _read(self) -> None:
         try:
@@ -101,8 +112,14 @@ class Lane:
             return
         except OSError:
             data = b""
-        if not data:
+        try:
+            has_ended = not data or self._has_ended(data)
+        except wire.ProtocolError:
+            has_ended = True
+        if has_ended:
             return self.close()
+        if self._is_ending:  # the host reads no more
+            return
         self._to_host.append(data)
         try:
             self.has_room()
@@ -110,13 +127,18 @@ class Lane:
             _log.debug("lane %d: %s", self.number, error)
             self.close()
 
+    def _has_ended(self, data: bytes) -> bool:
+        """Whether the answer to the last request is among the session's bytes."""
+        found = self._answers.feed(data)
+        return self._is_ending and any(each.sequence == _LAST or each.opcode == Op.LOST for each in found)
+
     def close(self) -> None:
         """Ends the session. Idempotent."""
         if self.is_closed:
             return
         self._server.loop.remove(self._sock.fileno())
         self._sock.close()
-        for _, length in self._to_session:
+        for length in (length for _, length in self._to_session if length):
             self._link.consumed(self.number, length, generation=self._generation)
         self._to_session.clear()
         with contextlib.suppress(VkshareError):

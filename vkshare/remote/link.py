@@ -173,6 +173,11 @@ class Link(FlagClosing):
         with self._changed:
             return self._session.outbox.room(lane)
 
+    def picture_room(self) -> int:
+        """Return how many messages with pixels may be sent now before one has to wait for an acknowledgement."""
+        with self._changed:
+            return self._session.outbox.picture_room
+
     def wait_room(self, lane: int, nbytes: int, timeout: float | None = None) -> bool:
         """Wait until the lane has room.
 
@@ -313,7 +318,7 @@ class Link(FlagClosing):
                 elif result is not None:
                     last = result
             self._changed.notify_all()
-            has_room = any(isinstance(item, Acknowledgement) and item.consumed for item in items)
+            has_room = any(isinstance(item, Acknowledgement) for item in items)
         if has_room:
             self._events.on_room()
         for each in deliveries:

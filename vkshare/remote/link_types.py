@@ -52,7 +52,7 @@ class LinkEvents:
     on_state
         on_state(state, why): the state is another one now; `why` is a sentence, or empty.
     on_room
-        on_room(): a lane may have more room than before.
+        on_room(): a lane, or pictures, may have more room than before.
     """
 
     on_message: Callable[[int, bytes], object]

@@ -129,6 +129,7 @@ class Outbox:
         self._again = 0  # ... how many have to be, after a broken connection
         self._ending: deque[tuple[int, _Lane]] = deque()  # ends that were sent, by number
         self._cost = self._pictures = self._delivered = 0
+        self._queued_pictures = 0  # messages with pixels of which nothing was sent
         self._on_way = 0  # bytes on the connection
         self._fresh: list[_Kept] = []  # packets whose compressed size is not known
         self._messages = self._nbytes = self._replaced = self._packets = self._resent = self._acknowledged = 0
@@ -191,6 +192,7 @@ class Outbox:
             it.newest[replaces] = new
         self._append(it, new)
         it.queued += len(message)
+        self._queued_pictures += has_pixels
         self._messages += 1
         self._nbytes += len(message)
         return True
@@ -203,6 +205,7 @@ class Outbox:
 
     def _make_stale(self, lane: _Lane, message: _Message, freed: int) -> None:
         self._replaced += 1
+        self._queued_pictures -= message.has_pixels
         lane.queued -= freed
         if message.stale:
             message.data, message.has_pixels = message.stale, False
@@ -220,6 +223,11 @@ class Outbox:
         if it is not None and not it.is_ending:
             self._append(it, None)
             it.is_ending = True
+
+    @property
+    def picture_room(self) -> int:
+        """Messages with pixels that would be sent at once, without a wait for an acknowledgement."""
+        return max(0, self._most_pictures - self._pictures - self._queued_pictures)
 
     def room(self, lane: int) -> int:
         """Return how many bytes the lane takes now; a new lane takes LANE_WINDOW."""
@@ -271,6 +279,7 @@ class Outbox:
             if self._pictures >= self._most_pictures:
                 return None
             self._pictures += 1
+            self._queued_pictures -= 1
         if lane.newest.get(message.key) is message:
             del lane.newest[message.key]  # once it has begun, it is no longer replaced
         payload = message.data if size == len(message.data) else memoryview(message.data)[message.sent :][:size]

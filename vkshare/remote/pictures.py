@@ -28,13 +28,27 @@ _log = logging.getLogger("vkshare.remote")
 
 
 @dataclass(slots=True)
+class _Handle:
+    """A session's handle of an image. Turns that were requested wait with it, so it lives until they are over."""
+
+    surface: Surface
+    after: int = 0  # the number after its last turn
+
+
+@dataclass(slots=True)
 class _Picture:
-    """One image. `handles` are those of the sessions that use it."""
+    """One image. `handles` are those of the sessions that use it, `left` those of sessions that are over."""
 
     spec: m.Image
     first: Surface | None = None
-    handles: dict[Executor, Surface] = field(default_factory=dict)
+    handles: dict[Executor, _Handle] = field(default_factory=dict)
+    left: list[_Handle] = field(default_factory=list)
     turns: int = -1  # after so many it is closed; -1: it is in use
+
+    def surfaces(self) -> list[Surface]:
+        """All handles of the image."""
+        found = [handle.surface for handle in (*self.handles.values(), *self.left)]
+        return [*found, self.first] if self.first is not None else found
 
 
 class Pictures:
@@ -73,27 +87,28 @@ class Pictures:
             raise InvalidCallError(f"the viewer has no image {number}")
         return picture
 
-    def handle(self, executor: Executor, number: int) -> Surface:
-        """Returns the session's handle of an image."""
+    def handle(self, executor: Executor, turn: m.Turn) -> Surface:
+        """Returns the session's handle of an image, for a turn."""
         with self._lock:
-            picture = self._found(number)
+            picture = self._found(turn.image)
             handle = picture.handles.get(executor)
             if handle is None:
                 if picture.first is None:
                     spec = picture.spec
                     picture.first = self.device.create_surface(spec.width, spec.height, spec.format, usage=spec.usage)
                 with picture.first.export() as descriptor:
-                    handle = self.device.open_surface(descriptor)
+                    handle = _Handle(self.device.open_surface(descriptor))
                 picture.handles[executor] = handle
-            return handle
+            handle.after = turn.number + 1
+            return handle.surface
 
     def leave(self, executor: Executor) -> None:
-        """Notes that a session is over. Its handles stay while work of it is held."""
+        """Notes that a session is over. Its turns, which may wait for others, go on."""
         with self._lock:
             for picture in self._pictures.values():
                 handle = picture.handles.pop(executor, None)
                 if handle is not None:
-                    self._used.append((self.device.submit(), handle))
+                    picture.left.append(handle)
         self.reap()
 
     # ---- turns -------------------------------------------------------------------------------------------------
@@ -101,7 +116,7 @@ class Pictures:
     @contextlib.contextmanager
     def turns(self, executor: Executor, turns: tuple[m.Turn, ...]) -> Iterator[list[Surface]]:
         """Acquires the images of some turns, and releases them to the next turns, also if the block fails."""
-        handles = [self.handle(executor, turn.image) for turn in turns]
+        handles = [self.handle(executor, turn) for turn in turns]
         acquired = []
         try:
             for turn, handle in zip(turns, handles, strict=True):
@@ -123,9 +138,13 @@ class Pictures:
             closing = [surface for submission, surface in self._used if _is_over(submission)]
             self._used = [pair for pair in self._used if pair[1] not in closing]
             for number, picture in list(self._pictures.items()):
-                if picture.turns >= 0 and _has_had(picture):
+                if picture.turns >= 0 and _has_had(picture, picture.turns):
                     del self._pictures[number]
-                    closing += [*picture.handles.values(), *([picture.first] if picture.first else ())]
+                    closing += picture.surfaces()
+                elif picture.left:
+                    over = [handle for handle in picture.left if _has_had(picture, handle.after)]
+                    picture.left = [handle for handle in picture.left if handle not in over]
+                    closing += [handle.surface for handle in over]
         for surface in closing:
             surface.close()
 
@@ -135,7 +154,7 @@ class Pictures:
             pictures, self._pictures = self._pictures, {}
             used, self._used = self._used, []
         for picture in pictures.values():
-            for surface in (*picture.handles.values(), *([picture.first] if picture.first else ())):
+            for surface in picture.surfaces():
                 surface.close()
         for _, surface in used:
             surface.close()
@@ -148,9 +167,9 @@ def _is_over(submission: Submission) -> bool:
         return True
 
 
-def _has_had(picture: _Picture) -> bool:
-    """Whether the image has had all its turns, and their work is done."""
+def _has_had(picture: _Picture, turns: int) -> bool:
+    """Whether the image has had so many turns, and their work is done."""
     if picture.first is None:
-        return picture.turns == 0
+        return turns == 0
     state = picture.first.mutex.statistics()
-    return state.state != "owned" and state.key >= picture.turns and state.completed >= state.value
+    return state.state != "owned" and state.key >= turns and state.completed >= state.value

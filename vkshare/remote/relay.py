@@ -12,14 +12,15 @@ import itertools
 import logging
 import mmap
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vkshare import formats
-from vkshare.errors import DescriptorError, InvalidCallError, RemoteLostError
+from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, RemoteLostError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.contexts import Context, Countdown
-from vkshare.remote.images import Image, bands, rows_of
+from vkshare.remote.images import Image, bands, rows_of, together
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
 from vkshare.server.wire import ProtocolError
@@ -53,6 +54,7 @@ class Relay:
         self.viewer: m.ViewerReady | None = None
         self.generation = 0
         self._contexts: dict[int, Context] = {}
+        self._pictures: deque[Context] = deque()
         self._images: dict[int, Image] = {}
         self._by_inode: dict[tuple[int, int], int] = {}
         self._waiting: list[tuple[ServedClient, Request]] = []  # for a viewer
@@ -107,7 +109,7 @@ class Relay:
 
     def has_room(self) -> None:
         """The link may take more."""
-        for context in list(self._contexts.values()):
+        for context in [*self._pictures, *self._contexts.values()]:
             if context.has_ended:
                 self._finish(context)
             else:
@@ -116,7 +118,7 @@ class Relay:
     def _guarded(self, context: Context, call: Callable[[], object]) -> None:
         try:
             call()
-        except RemoteLostError as error:
+        except (RemoteLostError, ClosedError) as error:
             context.lose(str(error))
 
     # ---- contexts ----------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ class Relay:
     def _begin(self, client: ServedClient) -> Answer:
         assert self.link is not None
         assert self.viewer is not None
-        context = Context(next(self._lanes), client, self.link, self.generation)
+        context = Context(next(self._lanes), client, self.link, self.generation, self._pictures)
         self._contexts[context.number] = context
         client.notes[self] = context
         client.on_close(lambda _: self._end(context))
@@ -323,13 +325,16 @@ class Relay:
         waiting: Countdown,
     ) -> None:
         pixel = image.format.bytes_per_pixel
-        parts = [band for rect in rects for band in bands(rect, pixel)]
+        parts = list(together((band for rect in rects for band in bands(rect, pixel)), pixel))
         if not parts:
             return
         turn = image.turn(writes=True)
-        for i, rect in enumerate(parts):
-            body = m.Write(turn, rect, rows_of(pixels, stride, rect, pixel), i == len(parts) - 1)
-            context.send(m.Op.WRITE, body, has_pixels=True, then=waiting.expect())
+        for i, some in enumerate(parts):
+            data = b"".join(rows_of(pixels, stride, rect, pixel) for rect in some)
+            is_last = i == len(parts) - 1
+            body = m.Write(turn, some, data, is_last)
+            # Rule M7 counts frames, and these messages are one.
+            context.send(m.Op.WRITE, body, then=waiting.expect(), has_pixels=i == 0)
 
     def _read(self, context: Context, image: Image, fd: int, waiting: Countdown) -> None:
         """Fetches the pixels: a round trip."""
@@ -418,7 +423,7 @@ class Relay:
         if self.link is not None and self.viewer is not None:
             try:
                 self.link.send(0, wire.pack(opcode, 0, 0, encode(body)), generation=self.generation)
-            except RemoteLostError as error:
+            except (RemoteLostError, ClosedError) as error:
                 _log.debug("the viewer is gone: %s", error)
 
     def close(self) -> None:

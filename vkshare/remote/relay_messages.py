@@ -182,10 +182,10 @@ class Draw(Body):
 
 
 class Write(Body):
-    """Rows of a rectangle; the turn ends with the last message of it (rule M5)."""
+    """Rows of rectangles, one after the other; the turn ends with the last message of it (rule M5)."""
 
     turn: Turn
-    rect: Rect
+    rects: Annotated[tuple[Rect, ...], Meta(max_length=4096)]
     pixels: Pixels
     is_last: bool
 

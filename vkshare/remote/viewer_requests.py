@@ -78,7 +78,7 @@ class ViewerRequests:
     def _leave(self, executor: Executor) -> None:
         image, after = self._uploads.pop(executor, (0, 0))
         if image:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
-            self._pictures.handle(executor, image).release(after)
+            self._pictures.handle(executor, m.Turn(image, after - 1, True)).release(after)
         for key in [key for key in self._reads if key[0] is executor]:
             self._reads.pop(key).close()
         self._pictures.leave(executor)
@@ -94,7 +94,7 @@ class ViewerRequests:
         """Copies rows of an upload. Its turn ends with the last of them (rule M5)."""
         body: m.Write = request.body
         self._watch(executor)
-        handle = self._pictures.handle(executor, body.turn.image)
+        handle = self._pictures.handle(executor, body.turn)
         turn = body.turn.image, body.turn.number + 1
         if self._uploads[executor] != turn:
             handle.acquire(body.turn.number, mode="gpu")
@@ -107,17 +107,23 @@ class ViewerRequests:
                 handle.release(body.turn.number + 1)
 
     def _copy_in(self, executor: Executor, handle: Surface, body: m.Write) -> None:
-        x, y, width, height = body.rect
-        device, pixel = executor.device, formats.get(handle.format)
-        if width < 1 or height < 1 or len(body.pixels) != width * height * pixel.bytes_per_pixel:
-            raise InvalidCallError(f"{len(body.pixels)} bytes are not {width}x{height} pixels of {pixel}")
-        rows = np.frombuffer(body.pixels, pixel.numpy_dtype).reshape(height, width, pixel.channels)
-        rows_at = device.create_surface(width, height, pixel, usage=("copy",))
-        rows_at.acquire()
-        rows_at.write(rows)
-        submission = device.submit(device.record().copy(rows_at, handle, at=(x, y)))
-        executor.last = submission
-        self._pictures.keep(submission, rows_at)
+        pixel = formats.get(handle.format)
+        sizes = [width * height * pixel.bytes_per_pixel for _, _, width, height in body.rects]
+        if any(min(width, height) < 1 for _, _, width, height in body.rects) or sum(sizes) != len(body.pixels):
+            raise InvalidCallError(f"{len(body.pixels)} bytes are not the pixels of {len(body.rects)} rectangles")
+        device, commands = executor.device, executor.device.record()
+        rows: list[Surface] = []
+        at = 0
+        for (x, y, width, height), size in zip(body.rects, sizes, strict=True):
+            found = np.frombuffer(body.pixels, pixel.numpy_dtype, size // pixel.numpy_dtype.itemsize, at)
+            rows.append(device.create_surface(width, height, pixel, usage=("copy",)))
+            rows[-1].acquire()
+            rows[-1].write(found.reshape(height, width, pixel.channels))
+            commands.copy(rows[-1], handle, at=(x, y))
+            at += size
+        submission = executor.last = device.submit(commands)
+        for surface in rows:
+            self._pictures.keep(submission, surface)
         self._pictures.reap()
 
     def _read(self, executor: Executor, request: Request) -> Answer | Later:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _TURN = 0.05  # seconds between updates of the census
 _PANEL = 0.25  # seconds between two pictures of the statistics
-_REMOTE_LOOK = 2.0  # the same where each look fetches the picture over the network
 _LOOK = 0.1  # seconds between two looks at the numbers in the picture
 _STARTING = 60.0  # seconds in which every client must have been shown
 _SWITCH_INTERVAL = 0.0005  # seconds: docs/server.md, "Python's lock"
@@ -47,7 +46,7 @@ class Screen(Scoped):
                 is_headless=options.headless and not options.is_remote,
                 backend="auto" if options.is_remote else options.backend,
                 adapter=None if options.is_remote else options.adapter,
-                can_capture=True,  # the numbers in the picture are looked at
+                can_capture=not options.is_remote,  # the numbers in the picture are looked at
             )
             self.host = made.enter_context(WindowHost(host, self._on_input))
             compositor = self.host.compositor
@@ -77,7 +76,8 @@ class Screen(Scoped):
         """Update the census, check the order of the frames, and show both on the panel."""
         self._census.take()
         reported = self.host.compositor.statistics()
-        if now - self._looked >= (_REMOTE_LOOK if self._options.is_remote else _LOOK) and reported.composites:
+        # A look at a remote picture would fetch it over the network.
+        if now - self._looked >= _LOOK and reported.composites and not self._options.is_remote:
             self._looked = now
             self._census.look(self.shown())
         if now - self._told >= _PANEL:
