@@ -96,6 +96,19 @@ def test_the_end_of_the_publisher_ends_it_with_status_0(device: Any) -> None:
     assert "a picture has ended" in out
 
 
+def test_headless_it_writes_what_would_be_in_the_window(picture: Any, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="pictures are written with Pillow")
+    file = tmp_path / "out.png"
+    process = start("a picture", "--headless", "--size", "18x8", "--seconds", "1", "--output", str(file))
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, out, err) == (0, "", "")
+    with image.open(file) as opened:
+        shown = np.asarray(opened)
+    assert shown.shape == (8, 18, 3)
+    assert (shown[:, 1:17] == 7).all()
+    assert (shown[:, [0, 17], 0] == 18).all()
+
+
 def test_without_a_name_it_lists_those_that_there_are(picture: Any, capsys: Any) -> None:
     assert cli.main(["view"]) == 0
     head, line = capsys.readouterr().out.splitlines()
@@ -116,6 +129,11 @@ def test_without_names_it_says_so(capsys: Any) -> None:
         (["x", "--key", "file"], "--serve"),
         (["x", "--serve", "--key", "file"], "--certificate"),
         (["x", "--serve", "nowhere"], "allowed are"),
+        (["x", "--serve", "--headless"], "not for --serve"),
+        (["--headless"], "one picture"),
+        (["x", "--headless"], "--seconds"),
+        (["x", "--headless", "--seconds", "1", "--output", "x.y"], "must end in"),
+        (["x", "--headless", "--seconds", "1", "--size", "0x1"], "'x'"),
         (["x", "--serve", "0.0.0.0:0"], "certificate"),
     ],
 )
