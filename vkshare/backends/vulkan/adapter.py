@@ -35,6 +35,7 @@ class VulkanAdapter(Adapter):
             "driver": physical.driver,
             "rank": physical.rank,
             "index": index,
+            "host": "",
             "physical": physical,
             "_capabilities": None,
             "_probing": threading.Lock(),
