@@ -165,8 +165,9 @@ class Context:
         if self in self.pictures:
             self.pictures.remove(self)
         for each in waiting:
-            if each.then is not None:
-                each.then()
+            for call in (each.then, each.options.get("on_sent")):
+                if call is not None:
+                    call()
 
     def close_stages(self) -> None:
         stages, self.stages = self.stages, {}

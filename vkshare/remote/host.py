@@ -75,7 +75,7 @@ class Host(FlagClosing):
     ) -> None:
         self._closed = True  # until the constructor succeeds
         self._own = OwnLock(self)
-        self._relay = Relay()
+        self._relay = Relay(lambda call: self._server.call_soon(call))
         with contextlib.ExitStack() as made:
             if path is None:
                 folder = tempfile.mkdtemp(prefix="vkshare-host-")

@@ -76,6 +76,7 @@ class Link(FlagClosing):
         replaces: Hashable = None,
         stale: bytes | None = None,
         has_pixels: bool = False,
+        on_sent: Callable[[], object] | None = None,
         generation: int | None = None,
     ) -> bool:
         """Queue a message for the other side, which receives it once, and after the lane's earlier ones.
@@ -94,6 +95,9 @@ class Link(FlagClosing):
             What this message becomes when a newer one replaces it; None or b"": it is removed.
         has_pixels
             It carries pictures: at most three such messages are sent and not acknowledged (rule M7).
+        on_sent
+            on_sent() is called on the link's thread, and must not block, once the connection has all of it: messages
+            that are sent from then on arrive after it.
         generation
             The session that the message is for; None: the present one.
 
@@ -115,7 +119,9 @@ class Link(FlagClosing):
         """
         with self._changed:
             self._check(generation)
-            is_queued = self._session.outbox.put(lane, message, replaces=replaces, stale=stale, has_pixels=has_pixels)
+            is_queued = self._session.outbox.put(
+                lane, message, replaces=replaces, stale=stale, has_pixels=has_pixels, on_sent=on_sent
+            )
         if is_queued:
             self._wake()
         return is_queued

@@ -150,7 +150,10 @@ class LinkThread:
                 frame = stream.frame(packets)
                 with self.link._changed:
                     stream.framed(packets, frame)
+                    sent = stream.session.outbox.take_sent()
                 wire.send(frame)
+                for call in sent:
+                    call()
         except OSError as error:
             return self._break(f"the connection failed: {error.strerror or error}")
         interest = READ | WRITE if has_more else READ

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from vkshare.errors import InvalidCallError
@@ -31,6 +31,7 @@ class _Message:
     key: Hashable
     stale: bytes
     has_pixels: bool
+    on_sent: Callable[[], object] | None = None
     sent: int = 0  # bytes
 
 
@@ -129,6 +130,7 @@ class Outbox:
         self._again = 0  # ... how many have to be, after a broken connection
         self._ending: deque[tuple[int, _Lane]] = deque()  # ends that were sent, by number
         self._cost = self._pictures = self._delivered = 0
+        self._on_sent: list[Callable[[], object]] = []
         self._queued_pictures = 0  # messages with pixels of which nothing was sent
         self._on_way = 0  # bytes on the connection
         self._fresh: list[_Kept] = []  # packets whose compressed size is not known
@@ -144,6 +146,7 @@ class Outbox:
         replaces: Hashable = None,
         stale: bytes | None = None,
         has_pixels: bool = False,
+        on_sent: Callable[[], object] | None = None,
     ) -> bool:
         """Queue a message.
 
@@ -160,6 +163,8 @@ class Outbox:
             What this message becomes when a newer one replaces it; None or b"": it is removed.
         has_pixels
             It counts as one of the `most_pictures`.
+        on_sent
+            Is among those of take_sent() once all of it was sent.
 
         Returns
         -------
@@ -187,7 +192,7 @@ class Outbox:
             return False
         if old is not None:
             self._make_stale(it, old, freed)
-        new = _Message(bytes(message), replaces, bytes(stale or b""), has_pixels)
+        new = _Message(bytes(message), replaces, bytes(stale or b""), has_pixels, on_sent)
         if replaces is not None:
             it.newest[replaces] = new
         self._append(it, new)
@@ -223,6 +228,11 @@ class Outbox:
         if it is not None and not it.is_ending:
             self._append(it, None)
             it.is_ending = True
+
+    def take_sent(self) -> list[Callable[[], object]]:
+        """Return the `on_sent` of the messages that were sent since the last call."""
+        found, self._on_sent = self._on_sent, []
+        return found
 
     @property
     def picture_room(self) -> int:
@@ -290,6 +300,8 @@ class Outbox:
         is_whole = message.sent == len(message.data)
         if is_whole:
             lane.queue.popleft()
+            if message.on_sent is not None:
+                self._on_sent.append(message.on_sent)
         if packet.ends_lane:
             self._ending.append((self.number, lane))
         self.number += 1

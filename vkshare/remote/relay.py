@@ -7,6 +7,7 @@ surfaces on by their keyed mutexes, on this machine alone; so no acquire ever wa
 
 from __future__ import annotations
 
+import functools
 import hmac
 import itertools
 import logging
@@ -49,7 +50,9 @@ class Relay:
         The viewer's description of its adapter; None: no viewer is connected.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], object]], object]) -> None:
+        """`call_soon`: has the host's loop call a function, from any thread."""
+        self._call_soon = call_soon
         self.link: Link | None = None
         self.viewer: m.ViewerReady | None = None
         self.generation = 0
@@ -334,7 +337,12 @@ class Relay:
             is_last = i == len(parts) - 1
             body = m.Write(turn, some, data, is_last)
             # Rule M7 counts frames, and these messages are one.
-            context.send(m.Op.WRITE, body, then=waiting.expect(), has_pixels=i == 0)
+            done = waiting.expect()
+            if is_last:  # it has run once it is on its way, so that what uses it arrives after it
+                soon = self._call_soon
+                context.send(m.Op.WRITE, body, has_pixels=i == 0, on_sent=functools.partial(soon, done))
+            else:
+                context.send(m.Op.WRITE, body, has_pixels=i == 0, then=done)
 
     def _read(self, context: Context, image: Image, fd: int, waiting: Countdown) -> None:
         """Fetches the pixels: a round trip."""
