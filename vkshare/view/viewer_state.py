@@ -169,6 +169,10 @@ class ViewerState:
         is_in_step = self._is_new and self.stream_at == position and self._wants_video(now)
         return until if is_in_step and not self.has_room and now < until else None
 
+    def is_streaming(self, now: float) -> bool:
+        """Whether the viewer shows video now, and goes on with it."""
+        return bool(self._damage) and self._wants_video(now)
+
     def _wants_video(self, now: float) -> bool:
         if not self._has_video or self._mode is Mode.LOSSLESS:
             return False
@@ -208,11 +212,13 @@ class StreamState:
         held = [until for each in viewers if (until := each.holds_stream(self.position, now)) is not None]
         if held:
             return StreamPlan(again_at=min(held))
-        in_step = tuple(each for each in wanting if self.position and each.stream_at == self.position)
+        in_step = tuple(each for each in wanting if self._has(each))
         if len(in_step) == len(wanting):
             return StreamPlan(in_step)
-        if not in_step or now - self._key_at >= KEY_INTERVAL:
-            return StreamPlan(wanting, is_key=True)
+        # Viewers that show the picture already get its keyframe too, or they would be out of step.
+        others = tuple(each for each in viewers if each not in wanting and self._has(each) and each.is_streaming(now))
+        if not (in_step or others) or now - self._key_at >= KEY_INTERVAL:
+            return StreamPlan((*wanting, *(each for each in others if each.has_room)), is_key=True)
         return StreamPlan(in_step, again_at=self._key_at + KEY_INTERVAL)
 
     def advance(self, plan: StreamPlan, now: float) -> None:
@@ -223,6 +229,6 @@ class StreamState:
         for each in plan.viewers:
             each.stream_at = self.position
 
-    def restart(self) -> None:
-        """The encoder begins anew: the next access unit is a keyframe for all."""
-        self.position += 1
+    def _has(self, viewer: ViewerState) -> bool:
+        """Whether a viewer has got all of the video."""
+        return self.position > 0 and viewer.stream_at == self.position

@@ -174,7 +174,7 @@ def give(stream: StreamState, states: list[ViewerState], now: float) -> tuple[li
         stream.advance(plan, now)
     for each in plan.viewers:
         each.sent(Kind.VIDEO)
-    return [states.index(each) for each in plan.viewers], plan.is_key
+    return sorted(states.index(each) for each in plan.viewers), plan.is_key
 
 
 def change(states: list[ViewerState], now: float) -> None:
@@ -231,7 +231,12 @@ def test_the_stream_waits_a_moment_for_a_viewer_that_acknowledges() -> None:
     assert give(stream, states, now + 0.03 + PATIENCE) == ([0], False)
     states[1].acknowledged(states[1].unacknowledged[-1], now + 0.2)
     assert stream.plan(states, now + 0.2).viewers == ()  # out of step, until a keyframe may come
-    assert give(stream, states[1:], now + 0.2) == ([0], True)
+    acknowledge(states[:1], now + 0.3)
+    change(states, now + 0.3)
+    assert give(stream, states, now + 0.3) == ([0], False)
+    assert give(stream, states, now + KEY_INTERVAL) == ([0, 1], True)
+    change(states, now + KEY_INTERVAL + 0.01)
+    assert give(stream, states, now + KEY_INTERVAL + 0.01) == ([0, 1], False)
 
 
 @pytest.mark.rule("W4")
