@@ -191,7 +191,10 @@ def test_every_public_class_has_a_docstring() -> None:
     assert importlib.import_module("vkshare").__doc__
 
 
-@pytest.mark.parametrize("package", ["vkshare", "vkshare.compositor", "vkshare.server", "vkshare.view", "vkshare.vsync"])
+@pytest.mark.parametrize(
+    "package",
+    ["vkshare", "vkshare.compositor", "vkshare.remote", "vkshare.server", "vkshare.view", "vkshare.vsync"],
+)
 def test_each_line_of_a_stub_is_a_public_name_and_no_other_is(package: str) -> None:
     module = importlib.import_module(package)
     stub = Path(str(module.__file__)).with_suffix(".pyi").read_text()

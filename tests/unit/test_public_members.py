@@ -51,8 +51,8 @@ MEMBERS = {
     "Submission": "device is_done is_held serial wait",
     "Surface": (
         "access acquire acquire_async acquire_fd close close_acquire_fd device discards export format generation "
-        "height image image_view is_closed is_host_visible is_owned mutex publish read recover release shape spec statistics "
-        "stride sync tiling to_linear usage width write"
+        "height image image_view is_closed is_host_visible is_owned mutex publish read recover release shape spec "
+        "statistics stride sync tiling to_linear usage width write"
     ),
     "SurfaceDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
     "SurfaceQueue": (

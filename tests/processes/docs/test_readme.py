@@ -40,6 +40,7 @@ DOCUMENTS = (
             "interop",
             "platforms",
             "testing",
+            "remote",
         )
     ),
 )
