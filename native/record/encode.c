@@ -1,4 +1,4 @@
-/* encode.c: a recording as the commands of the render server, in msgpack (docs/server.md, "Drawing"). */
+/* encode.c: a recording as the commands of the render server, in msgpack (docs/server.md). */
 #include <stdlib.h>
 #include <string.h>
 

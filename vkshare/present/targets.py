@@ -66,7 +66,7 @@ class Headless:
         arguments.integer("height", self.height, 1, LARGEST)
 
     def _presenter(self, device: Device) -> Presenter | None:
-        """What takes the presented frames of a ring; None: they can only be captured."""
+        """The taker of a ring's presented frames; None: they can only be captured."""
         return None
 
 
