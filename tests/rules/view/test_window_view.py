@@ -29,14 +29,15 @@ class Publisher:
 
     def __init__(self, device: vks.Device, width: int = 40, height: int = 30) -> None:
         self.device = device
-        self.swapchain = device.create_swapchain(vks.Headless(width, height), format="rgba8unorm")
+        self.swapchain = device.create_swapchain(vks.Headless(width, height))
         self.publication = self.swapchain.publish(NAME)
 
     def draw(self, seed: int) -> np.ndarray[Any, Any]:
         """Presents a picture of noise, and returns it."""
         with self.swapchain.frame() as frame:
             pixels = noise(frame.width, frame.height, seed)
-            frame.view.surface.write(pixels)
+            is_bgra = self.swapchain.format.startswith("bgra")
+            frame.view.surface.write(pixels[..., [2, 1, 0, 3]] if is_bgra else pixels)
         return pixels
 
     def close(self) -> None:
