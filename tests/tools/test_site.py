@@ -34,6 +34,8 @@ PACKAGES = (
     "engines.vtk",
     "engines.slangpy",
     "testing.link",
+    "remote",
+    "view",
 )
 
 
@@ -58,6 +60,7 @@ def _public() -> set[str]:
 
 def test_the_reference_has_every_public_name_and_no_other() -> None:
     extra = {"vkshare.formats.from_code", "vkshare.formats.get", "vkshare.testing.goldens.Golden"}
+    extra |= {f"vkshare.core.watching.{name}" for name in ("watch", "device_for", "stamp_of")}
     extra |= {f"vkshare.testing.faults.{name}" for name in ("kill", "delay", "lose")}
     assert _documented() - extra == _public()
 

@@ -9,7 +9,7 @@ import vkshare
 pytestmark = pytest.mark.no_driver
 
 MEMBERS = {
-    "Adapter": "backend capabilities driver index kind name rank uuid",
+    "Adapter": "backend capabilities driver host index kind name rank uuid",
     "Buffer": (
         "access acquire acquire_async acquire_fd buffer close close_acquire_fd device export generation is_closed "
         "is_host_visible is_owned mutex nbytes read recover release shape statistics sync usage write"
