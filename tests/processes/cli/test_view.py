@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,21 +20,28 @@ from support.view_servers import RawPage, need_aiohttp
 from vkshare import cli
 from vkshare.view import messages
 
-pytestmark = [pytest.mark.program, pytest.mark.rule("W2")]
+pytest_plugins = ["support.published_names"]
+pytestmark = [pytest.mark.program, pytest.mark.rule("W2"), pytest.mark.usefixtures("runtime")]
 
 TIMEOUT = 60.0  # seconds: only ends hangs
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path: Path, monkeypatch: Any) -> Path:
-    """A runtime folder of the test's own, so that no name of another program is there."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path
+OWNER = """
+import sys, time, numpy, vkshare
+device = vkshare.open(backend=sys.argv[1])
+surface = device.create_surface(8, 4)
+with surface.access():
+    surface.write(numpy.full((4, 8, 4), 9, numpy.uint8))
+publication = surface.publish("killed")
+print("shown", flush=True)
+while not publication.statistics().copies:
+    time.sleep(0.01)
+time.sleep(1)  # the copy arrives, and is drawn
+print("watched", flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
-def picture(device: Any) -> Iterator[Any]:
+def picture(device: Any, runtime: Path) -> Iterator[Any]:
     """A surface that this process has published as "a picture"."""
     with device.create_surface(8, 4) as surface:
         with surface.access(acquire=0, release=0):
@@ -107,6 +115,30 @@ def test_headless_it_writes_what_would_be_in_the_window(picture: Any, tmp_path: 
     assert shown.shape == (8, 18, 3)
     assert (shown[:, 1:17] == 7).all()
     assert (shown[:, [0, 17], 0] == 18).all()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_headless_a_signal_ends_it_with_status_0_and_the_picture_of_a_killed_publisher(
+    device: Any, runtime: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    image = pytest.importorskip("PIL.Image", reason="pictures are written with Pillow")
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, device.backend], stdout=subprocess.PIPE, text=True)
+    file = tmp_path / "out.png"
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "shown\n"
+        process = start("killed", "--headless", "--seconds", "600", "--output", str(file), "--size", "8x4")
+        assert owner.stdout.readline() == "watched\n"
+    finally:
+        owner.kill()
+        owner.communicate()
+    time.sleep(0.5)  # whatever it does about the end, it does now
+    assert process.poll() is None
+    process.send_signal(number)
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, out, err) == (0, "", "")
+    with image.open(file) as opened:
+        assert (np.asarray(opened) == 9).all()
 
 
 def test_without_a_name_it_lists_those_that_there_are(picture: Any, capsys: Any) -> None:
