@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, ClassVar
 
-from vkshare.errors import UnsupportedError
+from vkshare.errors import ClosedError, UnsupportedError
 
 if TYPE_CHECKING:
     from vkshare.core.outlet import Outlet
@@ -22,6 +22,7 @@ class Watchable:
     _published_as: ClassVar[str]  # the kind that vks.find() tells
     _outlets: dict[int, Outlet] | None = None  # by key; made when the source is first published or watched
     _publications: tuple[Publication, ...] = ()  # which last as long as the source
+    _is_ending = False  # close() has begun
     _watched: Outlet | None = None  # while there are watchers: what each frame tests
 
     def publish(self, name: str) -> Publication:
@@ -68,6 +69,9 @@ class Watchable:
                 self._outlets = {}
             if key not in self._outlets:
                 self._outlets[key] = self._new_outlet(key)
+            # Behind the outlet's making: either this sees the mark, or _close_outlets() sees the outlet.
+            if self._is_ending:
+                raise ClosedError(f"this {self._published_as} is closed")
             return self._outlets[key]
 
     def _new_outlet(self, key: int) -> Outlet:
@@ -84,7 +88,8 @@ class Watchable:
             self._publications = tuple(each for each in self._publications if each is not publication)
 
     def _close_outlets(self) -> None:
-        """Ends names and watchers. The source's close() calls it first."""
+        """Ends names and watchers, for good. The source's close() calls it first."""
+        self._is_ending = True  # those who watch again as soon as their pipe ends come before the source is closed
         for publication in self._publications:
             publication.close()
         if self._outlets:

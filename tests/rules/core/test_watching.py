@@ -247,6 +247,26 @@ def test_a_closed_source_ends_its_watchers(vks_open: Open, kind: str) -> None:
             watching.watch(source, device)
 
 
+@pytest.mark.rule("W1")
+def test_a_watcher_that_comes_while_a_source_closes_gets_no_pipe_that_never_ends(
+    device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with device.create_swapchain(vks.Headless(8, 8)) as swapchain:
+        came: list[BaseException | object] = []
+        end_outlets = swapchain._close_outlets
+
+        def watch_meanwhile() -> None:
+            end_outlets()
+            try:
+                came.append(watching.watch(swapchain, device))
+            except ClosedError as error:
+                came.append(error)
+
+        monkeypatch.setattr(swapchain, "_close_outlets", watch_meanwhile, raising=False)
+    (what,) = came
+    assert isinstance(what, ClosedError)
+
+
 @pytest.mark.rule("W4")
 def test_a_closed_device_ends_the_watchers_of_its_sources(vks_open: Open) -> None:
     device = vks_open()
