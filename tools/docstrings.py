@@ -52,6 +52,8 @@ EXAMPLES = {  # those that users meet first
     "Receiver.frame",
     "Swapchain.frame",
     "view.serve",
+    "view.record",
+    "show",
     "Window",
 }
 NO_VERBS = re.compile(r"(A|An|The|This|That|One|Its|Whether|Each|Every|As|For|Until|At|In|With|Same|How|Why|Where)\b")

@@ -61,6 +61,7 @@ from vkshare.present.targets import Headless as Headless
 from vkshare.present.targets import WaylandSurface as WaylandSurface
 from vkshare.present.targets import X11Window as X11Window
 from vkshare.util.library import get_include as get_include
+from vkshare.view.notebook import show as show
 from vkshare.window.window import Window as Window
 
 __version__: str

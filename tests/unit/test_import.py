@@ -55,6 +55,7 @@ PUBLIC = {
     "open_published",
     "open_receiver",
     "pipe",
+    "show",
     "Surface",
     "SurfaceDescriptor",
     "SurfaceLostError",

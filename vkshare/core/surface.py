@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -307,6 +308,11 @@ class Surface(KeyedMemory[Image, View], Watchable):
         """Returns a snapshot of this handle."""
         row = self._stride or self.width * self._spec.format.bytes_per_pixel
         return SurfaceStatistics(self.is_owned, self.generation, row * self.height, self._stride, self._copied)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        """Return what a notebook's cell shows."""
+        # By name, because the core knows none of its viewers, and nothing is loaded before a cell shows a surface.
+        return importlib.import_module("vkshare.view.notebook").surface_bundle(self)
 
     def __repr__(self) -> str:
         spec = self._spec

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.pipe_ends import Receiver
-from vkshare.errors import VkshareError
+from vkshare.errors import AcquireTimeout, ClosedError, VkshareError
 from vkshare.util.closing import Scoped
 from vkshare.view import messages
 from vkshare.view.sources import Source
@@ -21,7 +21,7 @@ from vkshare.view.sources import Source
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.view.encoder import Encoder
-    from vkshare.view.feed import Feed
+    from vkshare.view.feed import Feed, Picture
     from vkshare.view.viewer_session import EncoderViewer
 
 _log = logging.getLogger("vkshare.view")
@@ -103,6 +103,16 @@ class Show(Scoped):
         with self._lock:
             viewer: EncoderViewer = self._pictures.encoder.attach(lambda data: self._pass(send, data))
             return viewer
+
+    def picture(self, timeout: float) -> Picture | None:
+        """Return the newest picture; None where none comes within so many seconds."""
+        with self._lock:
+            feed = self._pictures.feed
+        try:
+            with feed.subscribe() as subscription:
+                return subscription.take(timeout)
+        except (AcquireTimeout, ClosedError):
+            return None
 
     def close(self) -> None:
         """End the threads, and the watch of the source. Idempotent."""
