@@ -21,6 +21,7 @@ import socket
 import struct
 import time
 import weakref
+from collections import deque
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ from vkshare import errors, formats
 from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.ipc import socket_files, sockets
 from vkshare.ipc.descriptors import Descriptor
+from vkshare.util import fd_ops
 from vkshare.util.closing import on_error
 
 PREFIX = "vkshare-name-"  # of sockets' names
@@ -42,6 +44,7 @@ _MAGIC, _VERSION = b"vksN", 1
 LONGEST_ANSWER = 8192  # bytes
 _LONGEST_TEXT = 2000  # characters of an error
 _LARGEST_SIDE = 2**31 - 1
+_MOST_CALLS = 64  # of describe_all() at a time, so that a program with few file descriptors can look for many names
 _CONNECT_PAUSE = 0.01  # seconds between attempts while the listener's backlog is full
 
 _DescriptorOf = TypeVar("_DescriptorOf", bound=Descriptor)
@@ -288,32 +291,55 @@ def call(path: Path, operation: int, count: int = 0, *, timeout: float) -> Call:
 
 
 def describe_all(paths: list[Path], timeout: float) -> list[tuple[int, Description]]:
-    """Asks all publishers at once; returns the pid and the description of those that answer within `timeout` seconds.
+    """Asks publishers, many at a time; returns the pid and the description of those that answer.
 
-    The files of dead publishers are removed.
+    Each has `timeout` seconds. The files of dead publishers are removed. OSError: this process has
+    no file descriptors left.
     """
-    deadline = time.monotonic() + timeout
-    calls: dict[int, Call] = {}
+    waiting = deque(paths)
+    calls: dict[int, tuple[Call, float]] = {}
     found: list[tuple[int, Description]] = []
-    with contextlib.ExitStack() as ending:
-        poll = select.poll()
-        for path in paths:
-            try:
-                one = Call(path)
-            except (OSError, InvalidCallError) as error:
-                if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
-                    remove_dead(path)
-                continue
-            ending.callback(one.close)
-            calls[one.sock.fileno()] = one
-            poll.register(one.sock, select.POLLIN)
-        while calls and (left := deadline - time.monotonic()) > 0:
-            for fd, _ in poll.poll(math.ceil(left * 1000)):
-                poll.unregister(fd)
-                with contextlib.suppress(VkshareError, OSError):
-                    one = calls.pop(fd)
+    try:
+        while waiting or calls:
+            while waiting and len(calls) < _MOST_CALLS:
+                one = _begun(waiting.popleft())
+                if one is not None:
+                    calls[one.sock.fileno()] = one, time.monotonic() + timeout
+            for fd in _ready(calls):
+                one, _ = calls.pop(fd)
+                with contextlib.closing(one), contextlib.suppress(VkshareError, TimeoutError):
                     found.append((one.pid, one.answer(0)))
+    finally:
+        for one, _ in calls.values():
+            one.close()
     return found
+
+
+def _begun(path: Path) -> Call | None:
+    """Ask the publisher at a path. None: there is none, or it takes no connection now."""
+    try:
+        return Call(path)
+    except InvalidCallError:
+        return None
+    except OSError as error:
+        if error.errno in fd_ops.NO_ROOM:
+            raise
+        if error.errno == errno.ECONNREFUSED:
+            remove_dead(path)
+        return None
+
+
+def _ready(calls: dict[int, tuple[Call, float]]) -> list[int]:
+    """Wait for answers. Return the fds of calls that have one, or whose time is over."""
+    if not calls:
+        return []
+    poll = select.poll()
+    for fd in calls:
+        poll.register(fd, select.POLLIN)
+    until = min(until for _, until in calls.values())
+    ready = {fd for fd, _ in poll.poll(math.ceil(max(0.0, until - time.monotonic()) * 1000))}
+    now = time.monotonic()
+    return [fd for fd, (_, until) in calls.items() if fd in ready or until <= now]
 
 
 def _forget_calls() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,18 @@ def peer_here(peers: Peers, runtime: Path) -> Callable[[], Peer]:
 
 def _surface(peer: Peer) -> Any:
     return peer.device.create_surface(16, 8)
+
+
+@contextlib.contextmanager
+def _stopped(peer: Peer) -> Iterator[None]:
+    """Every thread of it stands still in the block."""
+    peer.signal(signal.SIGSTOP)
+    try:
+        tasks = Path(f"/proc/{peer.pid}/task")
+        wait_until(lambda: all(") T " in (task / "stat").read_text() for task in tasks.iterdir()))
+        yield
+    finally:
+        peer.signal(signal.SIGCONT)
 
 
 # ---- owners ------------------------------------------------------------------------------------------------------
@@ -94,9 +107,9 @@ def test_exactly_one_of_the_processes_that_race_for_a_dead_owners_name_has_it(
         assert len(winners) == 1, answers
         assert [each.pid for each in vks.find() if each.name == name] == winners
         assert all(f"by process {winners[0]} already" in answer for answer in answers if answer)
-    for surface in surfaces:
-        surface.close()
-    assert vks.find() == []
+        surfaces[answers.index("")].close()
+        surfaces[answers.index("")] = _surface(racers[answers.index("")])
+        assert vks.find() == []
 
 
 @pytest.mark.rule("W1", "X11")
@@ -145,11 +158,10 @@ def test_a_stopped_owner_keeps_its_name_and_delays_find_by_a_second_at_most(
     surface = _surface(owner)
     assert owner.run(published_names.try_to_publish, surface, "stopped") == ""
     with device.create_surface(8, 8) as mine, mine.publish("runs"):
-        owner.signal(signal.SIGSTOP)
-        assert [each.name for each in vks.find()] == ["runs"]
-        with pytest.raises(InvalidCallError, match=f"'stopped' is published by process {owner.pid} already"):
-            mine.publish("stopped")
-        owner.signal(signal.SIGCONT)
+        with _stopped(owner):
+            assert [each.name for each in vks.find()] == ["runs"]
+            with pytest.raises(InvalidCallError, match=f"'stopped' is published by process {owner.pid} already"):
+                mine.publish("stopped")
         wait_until(lambda: [each.name for each in vks.find()] == ["runs", "stopped"])
         surface.close()
 
@@ -211,16 +223,15 @@ def test_a_stopped_watcher_costs_no_frame_and_no_memory_and_gets_the_newest_when
         receiver = watcher.run(published_names.watch, "it", watcher.device)
         red = pipe.turn()
         assert watcher.run(published_names.wait_for_red, receiver, red) == 1
-        watcher.signal(signal.SIGSTOP)
-        for _ in range(20):
-            pipe.turn(reads=True)
-        before = open_fds(), device.statistics().held
         count = rounds(100_000, 300)
-        for _ in range(count):
-            red = pipe.turn(reads=True)
-        assert (open_fds(), device.statistics().held) == before
-        assert publication.statistics().skipped >= count
-        watcher.signal(signal.SIGCONT)
+        with _stopped(watcher):
+            for _ in range(20):
+                pipe.turn(reads=True)
+            before = open_fds(), device.statistics().held
+            for _ in range(count):
+                red = pipe.turn(reads=True)
+            assert (open_fds(), device.statistics().held) == before
+            assert publication.statistics().skipped >= count
         assert watcher.run(published_names.wait_for_red, receiver, red) == count + 21
         receiver.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import select
 import socket
 import time
@@ -17,6 +18,7 @@ import pytest
 from support.fd_counts import open_fds
 from support.run_volumes import rounds, seeded
 
+import vkshare as vks
 from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.ipc import names
 from vkshare.ipc.name_server import NameServer
@@ -268,3 +270,17 @@ def test_mutated_requests_end_their_own_connections_only(server: NameServer) -> 
     turn(server)
     assert call.answer(10) == WHAT
     call.close()
+
+
+def test_many_names_are_found_with_few_file_descriptors(runtime: Path) -> None:
+    """Of 300 names at once, as a surface may have them, not one is left out."""
+    device = vks.open(backend="cpu")
+    with device, device.create_surface(4, 4) as surface:
+        for number in range(300):
+            surface.publish(f"name {number}")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_fds()) + 200, hard))
+        try:
+            assert len(vks.find()) == 300
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
