@@ -243,6 +243,7 @@ class Encoder(FlagClosing):
         except ClosedError:
             self._note_end()
             return
+        self._subscription.wants = False  # while this one is encoded, the feed reads none that would be replaced
         before = self._picture
         if before is None:
             damage = self._grid.everything

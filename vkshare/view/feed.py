@@ -208,9 +208,10 @@ class Feed(FlagClosing):
         """Wait for a frame, or for a subscription that wants the held one, and handle it."""
         is_wanted = any(each._wants for each in self._subscriptions)
         if is_wanted and self._held_frame is not None:
-            frame, stamp = self._held_frame
-            self._read(frame.surface, stamp)
-            self._let_go()
+            self._take(True)  # a newer one, if there is one
+            if self._held_frame is not None:
+                self._read(self._held_frame[0].surface, self._held_frame[1])
+                self._let_go()
         is_resting = not is_wanted and self._held_frame is not None and self._held_frame[1] is not None
         if self._wait(not is_resting):
             self._take(is_wanted)
