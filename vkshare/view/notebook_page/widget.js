@@ -38,6 +38,7 @@ class PictureView {
     this.#stage.className = "vkshare-stage";
     this.#facts.className = "vkshare-facts";
     this.#facts.setAttribute("role", "status");
+    this.#canvas.width = this.#canvas.height = 1; // as the layout begins
     this.#canvas.tabIndex = 0;
     this.#canvas.setAttribute("role", "application");
     this.#stage.append(this.#canvas);
