@@ -55,6 +55,18 @@ def _as_surface(pixels: np.ndarray[Any, Any], form: str) -> np.ndarray[Any, Any]
     return pixels
 
 
+def boxes(path: Path) -> list[str]:
+    """The names of an .mp4's parts, in their order."""
+    data, names, at = path.read_bytes(), [], 0
+    while at < len(data):
+        size, name = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8].decode("latin-1")
+        if size == 1:
+            size = int.from_bytes(data[at + 8 : at + 16])
+        names.append(name)
+        at += size or len(data)
+    return names
+
+
 def shown_at(path: Path) -> list[float]:
     """The time of each frame, in seconds."""
     av = need_av()
