@@ -227,10 +227,11 @@ def test_a_stopped_watcher_costs_no_frame_and_no_memory_and_gets_the_newest_when
         with _stopped(watcher):
             for _ in range(20):
                 pipe.turn(reads=True)
-            before = open_fds(), device.statistics().held
+            before = open_fds()
             for _ in range(count):
                 red = pipe.turn(reads=True)
-            assert (open_fds(), device.statistics().held) == before
+            wait_until(lambda: open_fds() <= before)  # the service thread may just look at a page
+            assert device.statistics().held == 0
             assert publication.statistics().skipped >= count
         assert watcher.run(published_names.wait_for_red, receiver, red) == count + 21
         receiver.close()
