@@ -186,15 +186,25 @@ class Outlet:
                 missed.append(watcher)
             else:
                 targets.append((watcher, target))
-        if targets:
-            source.device.submit(*(watcher.commands(source, target) for watcher, target in targets))
-        for watcher, target in targets:
+        for watcher, target in self._submit(source, targets):
             try:
                 watcher.send(target, stamp)
                 self.copies += 1
             except VkshareError:
                 self._remove(watcher)
         return missed
+
+    def _submit(self, source: Surface, targets: list[tuple[Watcher, Surface]]) -> list[tuple[Watcher, Surface]]:
+        """Submit the copies at once; return those that were. Where one is refused, its watcher is dropped alone."""
+        try:
+            if targets:
+                source.device.submit(*(watcher.commands(source, target) for watcher, target in targets))
+            return targets
+        except VkshareError:
+            if len(targets) == 1:
+                self._remove(targets[0][0])
+                return []
+        return [one for each in targets for one in self._submit(source, [each])]
 
     def _keep(self, surface: Surface) -> None:
         """Copy a frame that a watcher has missed."""

@@ -9,6 +9,7 @@ from vkshare.core.pipe import open_receiver
 from vkshare.core.pipe_ends import Receiver
 from vkshare.core.watchable import Watchable
 from vkshare.core.watched_picture import STAMP_SIZE, Stamp, stamp_of
+from vkshare.errors import ClosedError, DescriptorError
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
@@ -74,7 +75,12 @@ def _watch_here(source: Watchable, device: Device, count: int) -> Receiver[Any]:
     outlet = source._outlet(_key_of(source))
     watcher = outlet.add(count)
     with on_error(lambda: outlet.drop(watcher)), watcher.descriptor as descriptor:
-        receiver = open_receiver(device, descriptor)
+        try:
+            receiver = open_receiver(device, descriptor)
+        except DescriptorError as error:
+            if watcher in outlet.watchers:
+                raise
+            raise ClosedError(f"the source was closed, or got another size, meanwhile: {error}") from None
     receiver._on_close = lambda: outlet.drop(watcher)
     return receiver
 

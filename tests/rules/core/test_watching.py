@@ -25,7 +25,7 @@ from support.shared_handles import opened, wait_until
 import vkshare as vks
 from vkshare.core import watching
 from vkshare.core.outlet import MOST_WATCHERS
-from vkshare.errors import AcquireTimeout, ClosedError, InvalidCallError
+from vkshare.errors import AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
 
 pytest_plugins = ["support.published_names"]
 
@@ -200,6 +200,24 @@ def test_one_slow_watcher_takes_no_frame_from_another(vks_open: Open) -> None:
         for serial in range(1, 20):
             red = pipe.turn()
             assert newest(fast) == (serial, red)
+
+
+@pytest.mark.rule("W4")
+def test_a_watcher_whose_copy_is_refused_is_dropped_alone(vks_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = vks_open()
+    with Pipe(device) as pipe, watching.watch(pipe.sender, device) as bad, watching.watch(pipe.sender, device) as good:
+        outlet = pipe.sender._watched
+        assert outlet is not None
+
+        def refused(*_: object) -> object:
+            raise DescriptorError("its page was written over")
+
+        monkeypatch.setattr(outlet.watchers[0], "commands", refused)
+        for serial in range(1, 5):
+            red = pipe.turn()
+            assert newest(good) == (serial, red)
+        wait_until(lambda: has_ended(bad))
+        assert len(outlet.watchers) == 1
 
 
 @pytest.mark.rule("W4")
