@@ -6,6 +6,8 @@ NumPy. They are listed in __init__.pyi.
 
 from __future__ import annotations
 
+import importlib
+
 from vkshare.util import hooks, lazy_names
 
 __version__ = "0.1.0"
@@ -20,15 +22,12 @@ def _create_swapchain(*arguments: object, **options: object) -> object:
 
 
 def _open_remote(*arguments: object, **options: object) -> object:
-    from vkshare.remote.device import open_device
-
-    return open_device(*arguments, **options)  # type: ignore[arg-type]
+    return importlib.import_module("vkshare.remote.device").open_device(*arguments, **options)
 
 
 def _remote_window() -> type:
-    from vkshare.remote.window import RemoteWindow
-
-    return RemoteWindow
+    found: type = importlib.import_module("vkshare.remote.window").RemoteWindow
+    return found
 
 
 hooks.create_swapchain = _create_swapchain

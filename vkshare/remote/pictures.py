@@ -171,5 +171,8 @@ def _has_had(picture: _Picture, turns: int) -> bool:
     """Whether the image has had so many turns, and their work is done."""
     if picture.first is None:
         return turns == 0
-    state = picture.first.mutex.statistics()
+    try:
+        state = picture.first.mutex.statistics()
+    except VkshareError:  # the device is closed or lost
+        return True
     return state.state != "owned" and state.key >= turns and state.completed >= state.value
