@@ -41,6 +41,7 @@ DOCUMENTS = (
             "platforms",
             "testing",
             "remote",
+            "viewing",
         )
     ),
 )
