@@ -137,14 +137,17 @@ def test_a_watcher_of_a_swapchain_gets_the_last_picture_and_each_later_one(vks_o
 
 
 @pytest.mark.rule("W4")
-def test_a_resize_ends_the_watchers_pipe_and_another_watch_has_the_new_size(device: vks.Device) -> None:
+@pytest.mark.parametrize("size", [(24, 12), (8, 4)])
+def test_a_resize_ends_the_watchers_pipe_and_another_watch_has_the_new_size(
+    device: vks.Device, size: tuple[int, int]
+) -> None:
     with device.create_swapchain(vks.Headless(16, 8)) as swapchain, watching.watch(swapchain, device) as receiver:
         _present(swapchain, 1)
-        swapchain.resize(24, 12)
+        swapchain.resize(*size)
         _present(swapchain, 2)
         wait_until(lambda: has_ended(receiver))
         with watching.watch(swapchain, device) as again:
-            assert pixels_of(again).shape == (12, 24, 4)
+            assert pixels_of(again).shape == (size[1], size[0], 4)
 
 
 @pytest.mark.rule("W4")
