@@ -15,7 +15,7 @@ from support.notebook_kernels import Kernel
 from vkshare.view import messages
 
 pytest_plugins = ["support.notebook_kernels"]
-pytestmark = [pytest.mark.driver_dependent, pytest.mark.rule("W2")]
+pytestmark = [pytest.mark.no_driver, pytest.mark.rule("W2")]
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MAKE = """

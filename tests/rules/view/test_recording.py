@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.child_processes import in_child
 from support.fd_counts import open_fds
 from support.recorded_files import boxes, colours_of, need_av, pixels_of, shown_at
 from support.run_volumes import rounds
@@ -312,6 +317,53 @@ def test_a_full_disk_is_an_oserror_that_comes_once(pipe: Any, tmp_path: Path) ->
         recorder.wait(0)
     recorder.close()
     assert "No space left" in recorder.statistics().end
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+def test_a_recorder_that_is_dropped_completes_its_file(pipe: Any, tmp_path: Path) -> None:
+    source = pipe()
+    recorder = view.record(source.receiver, tmp_path / "o.mp4", drop=False)
+    source.send(*noise(5))
+    while recorder.statistics().frames < 5:
+        time.sleep(0.005)
+    del recorder
+    gc.collect()
+    assert "moof" not in boxes(tmp_path / "o.mp4")
+    assert len(colours_of(tmp_path / "o.mp4")) == 5
+
+
+def test_a_program_that_ends_without_close_completes_its_file(device: vks.Device, tmp_path: Path) -> None:
+    program = """
+        import sys, numpy, vkshare
+        device = vkshare.open(backend=sys.argv[1])
+        sender, descriptor = vkshare.pipe(device, 64, 48)
+        receiver = vkshare.open_receiver(device, descriptor)
+        recorder = vkshare.view.record(receiver, sys.argv[2], drop=False)
+        for number in range(5):
+            with sender.frame() as frame:
+                frame.surface.write(numpy.full((48, 64, 4), 40 * number, numpy.uint8))
+        while recorder.statistics().frames < 5:
+            pass
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program), device.backend, str(tmp_path / "o.mp4")]
+    subprocess.run(command, check=True, timeout=HANG)
+    assert "moof" not in boxes(tmp_path / "o.mp4")
+    assert len(colours_of(tmp_path / "o.mp4")) == 5
+
+
+def test_a_forked_child_neither_ends_nor_waits_for_the_recording(pipe: Any, tmp_path: Path) -> None:
+    source = pipe()
+    with view.record(source.receiver, tmp_path / "o.mkv", drop=False, frames=6) as recorder:
+        source.send(*noise(3))
+
+        def child() -> None:
+            with pytest.raises(vks.InvalidCallError):
+                recorder.wait(0)
+
+        in_child(child)
+        source.send(*noise(3))
+        assert recorder.wait(HANG)
+    assert len(pixels_of(tmp_path / "o.mkv", "rgba8unorm")) == 6
 
 
 # ---- arguments ---------------------------------------------------------------------------------------------------
