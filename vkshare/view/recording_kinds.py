@@ -30,7 +30,7 @@ class EncoderChoice:
 _X264 = (("preset", "veryfast"), ("bf", "0"), ("rc-lookahead", "0"), ("sync-lookahead", "0"), ("forced-idr", "1"))
 _VP9 = (("deadline", "realtime"), ("cpu-used", "7"), ("lag-in-frames", "0"), ("row-mt", "1"), ("b", "0"))
 _AV1 = (("preset", "10"), ("svtav1-params", "pred-struct=1:lookahead=0"))
-_FFV1 = (("level", "3"), ("slicecrc", "1"), ("g", "1"))
+_FFV1 = (("level", "3"), ("slicecrc", "1"), ("g", "1"), ("coder", "range_tab"))  # half the bytes of its default coder
 
 CODECS: dict[str, tuple[EncoderChoice, ...]] = {  # the first that PyAV's build has is taken
     "h264": (EncoderChoice("h264", "libx264", _X264, 20, 51),),

@@ -34,7 +34,7 @@ def given(codec: str, array: np.ndarray[Any, Any], format: str) -> np.ndarray[An
     if codec == "ffv1" and format == "bgra8unorm":
         return array
     pixels = to_rgba8(array, format)
-    return np.ascontiguousarray(pixels[..., [2, 1, 0, 3]]) if codec == "ffv1" else pixels
+    return to_rgba8(pixels, "bgra8unorm") if codec == "ffv1" else pixels  # red and blue change places
 
 
 def even(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
