@@ -33,6 +33,10 @@ RING = {**CALM, "KEY0": 0, "KEY1": 1, "KEY2": 2, "NEXT0": 1, "NEXT1": 2, "NEXT2"
 ONE_KEY = {**CALM, "KEY0": 0, "KEY1": 0, "KEY2": 0}
 #: Keys 0 and 2 share a bucket; released with any.
 BUCKET = {**CALM, "KEY0": 0, "KEY1": 2, "KEY2": 0}
+#: The connection holds, and nobody dies.
+SMOOTH = {"BREAKS": 0, "DEATHS": 0, "LOSSES": 0}
+#: One program draws with both images and uploads to the first; the other draws with both, and presents the second.
+TWO_IMAGES = {"IMAGES": 2, "WORK0": 12, "WORK1": 331}
 #: Compressed states: half the speed, a third of the memory.
 COLLAPSE = ("-DCOLLAPSE",)
 
@@ -124,6 +128,14 @@ QUICK: tuple[Instance, ...] = (
         {"NATIVE": 1, "DEATHS": 1, "LOSSES": 0},
         drops("ORPHANED MARK_BEFORE_SIGNAL SIGNAL_IN_ORDER SIGNAL_CHECK OWN_QUEUE_ONLY REAPED SIGNALLER RECOVER_WAITS"),
     ),
+    Instance("remote", "one image", SMOOTH, drops("TURNS LAST_PART STALE_TURN LANES")),
+    Instance("remote", "two images", {**SMOOTH, **TWO_IMAGES, "BREAKS": 1}, ()),
+    Instance("remote", "the connection breaks", {**SMOOTH, "BREAKS": 1}, drops("DUPLICATE RESEND")),
+    Instance("remote", "a program dies", {**SMOOTH, "DEATHS": 1}, drops("UNSENT DRAIN")),
+    Instance(
+        "remote", "a program dies, uploads wait", {**SMOOTH, "DEATHS": 1, "WORK0": 211, "WORK1": 21}, drops("YIELD")
+    ),
+    Instance("remote", "another session", {**SMOOTH, "LOSSES": 1}, drops("GENERATION SENDER_GENERATION")),
 )
 
 #: More at once in one run: minutes and gigabytes each.
@@ -156,4 +168,6 @@ FULL: tuple[Instance, ...] = (
         COLLAPSE,
     ),
     Instance("pending_values", "native, two deaths", {"NATIVE": 1, "DEATHS": 2, "LOSSES": 0}, (), COLLAPSE),
+    Instance("remote", "a break, a death and another session", {"BREAKS": 1, "DEATHS": 1, "LOSSES": 1}, (), COLLAPSE),
+    Instance("remote", "two images, a break and a death", {**TWO_IMAGES, "BREAKS": 1, "DEATHS": 1}, (), COLLAPSE),
 )
