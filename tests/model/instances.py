@@ -33,7 +33,7 @@ RING = {**CALM, "KEY0": 0, "KEY1": 1, "KEY2": 2, "NEXT0": 1, "NEXT1": 2, "NEXT2"
 ONE_KEY = {**CALM, "KEY0": 0, "KEY1": 0, "KEY2": 0}
 #: Keys 0 and 2 share a bucket; released with any.
 BUCKET = {**CALM, "KEY0": 0, "KEY1": 2, "KEY2": 0}
-#: The connection holds, and nobody dies.
+#: The connection holds, and no program dies.
 SMOOTH = {"BREAKS": 0, "DEATHS": 0, "LOSSES": 0}
 #: One program draws with both images and uploads to the first; the other draws with both, and presents the second.
 TWO_IMAGES = {"IMAGES": 2, "WORK0": 12, "WORK1": 331}
