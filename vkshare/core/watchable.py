@@ -89,7 +89,7 @@ class Watchable:
 
     def _close_outlets(self) -> None:
         """Ends names and watchers, for good. The source's close() calls it first."""
-        self._is_ending = True  # those who watch again as soon as their pipe ends come before the source is closed
+        self._is_ending = True  # watchers that watch again as soon as their pipe ends come before the source is closed
         for publication in self._publications:
             publication.close()
         if self._outlets:
