@@ -44,9 +44,10 @@ def executable() -> str | None:
     return os.environ.get("VKSHARE_CHROMIUM") or shutil.which("chromium")
 
 
-@pytest.fixture(scope="session")
+# For a module, because Playwright's event loop runs on the main thread meanwhile, where other tests run theirs.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A browser of the tests, started once; a test that needs it is skipped where it is missing."""
+    """A browser of a module's tests; a test that needs it is skipped where it is missing."""
     path = executable()
     need("chromium", path is not None, "Chromium is not installed (make system-deps)")
     need("chromium", importlib.util.find_spec("playwright") is not None, "Playwright is not installed")
