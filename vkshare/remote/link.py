@@ -334,6 +334,20 @@ class Link(FlagClosing):
                 self._events.on_message(each.lane, each.message)
         return last
 
+    def reject(self, why: str, *, generation: int) -> None:
+        """End that session, because its messages make no sense: it is lost on both sides. Does not wait.
+
+        Parameters
+        ----------
+        why
+            A clause for both sides' programs.
+        generation
+            The session; no effect if it is over.
+        """
+        thread = self._thread
+        if thread is not None:
+            thread.reject(why, generation)
+
     def close(self) -> None:
         """Close the link; the other side's state becomes lost. Messages that were not sent are dropped. Idempotent."""
         self._own.check()

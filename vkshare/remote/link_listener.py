@@ -37,6 +37,7 @@ _log = logging.getLogger("vkshare.remote")
 
 MAX_ATTEMPTS = 16  # connections without authentication at a time
 _BACKLOG = 128  # connections that the kernel keeps until the thread accepts them
+_MOST_GENERATION = 0xFFFFFFFF
 _PAUSE = 0.1  # seconds without accepting, after the process has run out of file descriptors
 
 
@@ -230,7 +231,7 @@ class _HostThread(LinkThread):
         elif link.state is LinkState.UP:
             return Verdict(BUSY, Terms(NO_SESSION, 0, 0, keepalive, grace))
         else:
-            session = self._begin(session)
+            session = self._begin(session, terms.generation)
             kind = NEW
         self._grace = grace / 1e3
         return Verdict(kind, Terms(session.id, session.generation, session.inbox.expected, keepalive, grace))
@@ -244,13 +245,20 @@ class _HostThread(LinkThread):
             self._lose(str(error))
             raise
 
-    def _begin(self, session: Session) -> Session:
+    def _begin(self, session: Session, theirs: int) -> Session:
+        """Begins a session whose generation neither this host nor the viewer has had just now.
+
+        The viewer's may be that of a host which has died.
+        """
         link = self.link
+        generation = session.generation % _MOST_GENERATION + 1
+        if generation == theirs:
+            generation = generation % _MOST_GENERATION + 1
         if not session.generation:
-            session.generation = 1  # its messages have waited for the first viewer
+            session.generation = generation  # its messages have waited for the first viewer
             return session
         with link._changed:
-            link._session = Session(session.generation + 1)
+            link._session = Session(generation)
         self._grace_end = float("inf")
         link._enter(LinkState.REPLACED, "another viewer has come")
         return link._session

@@ -67,6 +67,14 @@ class LinkThread:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def reject(self, why: str, generation: int) -> None:
+        """Has the thread end that session."""
+        self.loop.call_soon(lambda: self._reject(why, generation))
+
+    def _reject(self, why: str, generation: int) -> None:
+        if self.link.generation == generation and self.link.state in (LinkState.UP, LinkState.BROKEN):
+            self._fail(why)
+
     def _stop(self) -> None:
         self._is_stopping = True
 
