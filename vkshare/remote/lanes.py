@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vkshare.errors import VkshareError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.remote")
 
 _READ_SIZE = 1 << 18
+MOST_QUEUED = 64 << 20  # bytes of answers that wait for the link; a host asks for some 20 MiB of pixels at most
 _GENERATION = 1  # of the viewer's device
 _LAST = 0xFFFFFFFF  # sequence of the request after which a session ends
 
@@ -29,13 +30,18 @@ _LAST = 0xFFFFFFFF  # sequence of the request after which a session ends
 class Lane:
     """One lane. For the server's loop."""
 
-    def __init__(self, number: int, link: Link, generation: int, server: RenderServer) -> None:
+    def __init__(
+        self, number: int, link: Link, generation: int, server: RenderServer, on_death: Callable[[], object]
+    ) -> None:
+        """`on_death` is called if the session ends before it has executed what has arrived."""
         self.number = number
         self._link = link
         self._generation = generation
         self._server = server
+        self._on_death = on_death
         self._to_session: deque[tuple[memoryview, int]] = deque()  # the rest of a message, and the message's length
         self._to_host: deque[bytes] = deque()
+        self._queued = 0  # bytes of it
         self._is_ending = False
         self._answers = wire.Splitter()
         here, there = socket.socketpair()
@@ -78,7 +84,7 @@ class Lane:
         while self._to_host:
             if not self._link.send(self.number, self._to_host[0], generation=self._generation):
                 return
-            self._to_host.popleft()
+            self._queued -= len(self._to_host.popleft())
 
     def _on_events(self, events: int, _: Sequence[int]) -> None:
         if events & WRITE:
@@ -102,7 +108,7 @@ class Lane:
         except BlockingIOError:
             pass
         except OSError:
-            return self.close()
+            return self._died()
         self._server.loop.watch(self._sock.fileno(), READ | (WRITE if self._to_session else 0))
 
     def _read(self) -> None:
@@ -112,25 +118,26 @@ class Lane:
             return
         except OSError:
             data = b""
-        try:
-            has_ended = not data or self._has_ended(data)
-        except wire.ProtocolError:
-            has_ended = True
-        if has_ended:
-            return self.close()
+        if not data:
+            return self._died()
+        answers = self._answers.feed(data)
         if self._is_ending:  # the host reads no more
+            if any(each.sequence == _LAST and each.opcode == Op.REPLY for each in answers):
+                self.close()
             return
         self._to_host.append(data)
+        self._queued += len(data)
+        if self._queued > MOST_QUEUED:
+            return self._died()
         try:
             self.has_room()
         except VkshareError as error:
             _log.debug("lane %d: %s", self.number, error)
             self.close()
 
-    def _has_ended(self, data: bytes) -> bool:
-        """Whether the answer to the last request is among the session's bytes."""
-        found = self._answers.feed(data)
-        return self._is_ending and any(each.sequence == _LAST or each.opcode == Op.LOST for each in found)
+    def _died(self) -> None:
+        self.close()
+        self._on_death()
 
     def close(self) -> None:
         """Ends the session. Idempotent."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("vkshare.remote")
 
+MOST_IMAGES = 1 << 16  # of which a host has 4,096 that are in use, and more whose turns are not over
+
 
 @dataclass(slots=True)
 class _Handle:
@@ -60,12 +62,15 @@ class Pictures:
         self._pictures: dict[int, _Picture] = {}
         # Surfaces that submitted or held work uses, with that work: closed once it is over.
         self._used: list[tuple[Submission, Surface]] = []
+        self._last_client = 0  # up to this number, sessions of the render server are of a link's session that is over
 
     # ---- images ------------------------------------------------------------------------------------------------
 
     def add(self, spec: m.Image) -> None:
-        """Notes an image; its surface is made when a turn needs it."""
+        """Notes an image; its surface is made when a turn needs it. InvalidCallError: the host breaks the protocol."""
         with self._lock:
+            if spec.id in self._pictures or len(self._pictures) >= MOST_IMAGES:
+                raise InvalidCallError(f"image {spec.id} is there already, or there are {MOST_IMAGES} images")
             self._pictures[spec.id] = _Picture(spec)
 
     def forget(self, number: int, turns: int) -> None:
@@ -90,6 +95,8 @@ class Pictures:
     def handle(self, executor: Executor, turn: m.Turn) -> Surface:
         """Returns the session's handle of an image, for a turn."""
         with self._lock:
+            if executor.client <= self._last_client:  # its link's session has other images by the same numbers
+                raise InvalidCallError("the session of this program is over")
             picture = self._found(turn.image)
             handle = picture.handles.get(executor)
             if handle is None:
@@ -115,17 +122,32 @@ class Pictures:
 
     @contextlib.contextmanager
     def turns(self, executor: Executor, turns: tuple[m.Turn, ...]) -> Iterator[list[Surface]]:
-        """Acquires the images of some turns, and releases them to the next turns, also if the block fails."""
-        handles = [self.handle(executor, turn) for turn in turns]
-        acquired = []
+        """Acquires the images of some turns, and releases them to the next turns.
+
+        Each image is released that could be acquired, whatever fails: other programs wait for it.
+        """
+        acquired: list[tuple[m.Turn, Surface]] = []
+        error: Exception | None = None
         try:
-            for turn, handle in zip(turns, handles, strict=True):
-                handle.acquire(turn.number, mode="gpu")
-                acquired.append((turn, handle))
-            yield handles
+            for turn in turns:
+                try:
+                    handle = self.handle(executor, turn)
+                    handle.acquire(turn.number, mode="gpu")
+                    acquired.append((turn, handle))
+                except Exception as failure:
+                    error = error or failure
+            if error is not None:
+                raise error
+            yield [handle for _, handle in acquired]
         finally:
             for turn, handle in acquired:
-                handle.release(turn.number + 1)
+                self._pass_on(handle, turn)
+
+    def _pass_on(self, handle: Surface, turn: m.Turn) -> None:
+        try:
+            handle.release(turn.number + 1)
+        except Exception:  # of one of several images
+            _log.exception("turn %d of image %d was not passed on", turn.number, turn.image)
 
     def keep(self, submission: Submission, surface: Surface) -> None:
         """Closes a surface once the submission has run."""
@@ -147,6 +169,12 @@ class Pictures:
                     closing += [handle.surface for handle in over]
         for surface in closing:
             surface.close()
+
+    def end_session(self, last_client: int) -> None:
+        """Closes everything, because the link's session is over, and with it the server's sessions up to that one."""
+        with self._lock:
+            self._last_client = last_client
+        self.close()
 
     def close(self) -> None:
         """Closes everything."""

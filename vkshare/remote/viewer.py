@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import shutil
@@ -16,7 +17,7 @@ from typing import Any
 
 from vkshare.core.device import Device
 from vkshare.core.opening import open
-from vkshare.errors import RemoteLostError, VkshareError
+from vkshare.errors import DeviceLostError, RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.lanes import Lane
 from vkshare.remote.link import GRACE, KEEPALIVE, Link
@@ -106,7 +107,8 @@ class Viewer(FlagClosing):
         self._own = OwnLock(self)
         self._lanes: dict[int, Lane] = {}
         self._stopping = threading.Event()
-        self._why = ""
+        self._why = ""  # why the session is over
+        self._failed = 0  # the generation of the last session that this side has ended
         with contextlib.ExitStack() as made:
             self._device = device or made.enter_context(open(name="vkshare viewer", held_limit=1 << 20))
             self._pictures = Pictures(self._device)
@@ -130,13 +132,31 @@ class Viewer(FlagClosing):
         self._closed = False
 
     def _events(self, link: Link) -> LinkEvents:
-        soon: Callable[[Callable[[], object]], None] = self._server.call_soon
+        def soon(call: Callable[[int], object]) -> None:
+            generation = link.generation
+            self._server.call_soon(lambda: self._contained(link, generation, call))
+
         return LinkEvents(
-            on_message=lambda lane, data: soon(lambda: self._arrived(link, lane, data)),
-            on_end=lambda lane: soon(lambda: self._ended(lane)),
-            on_state=lambda state, why: soon(lambda: self._changed(link, state, why)),
-            on_room=lambda: soon(self._has_room),
+            on_message=lambda lane, data: soon(lambda generation: self._arrived(link, generation, lane, data)),
+            on_end=lambda lane: soon(lambda _: self._ended(lane)),
+            on_state=lambda state, why: soon(lambda _: self._changed(state, why)),
+            on_room=lambda: soon(lambda _: self._has_room()),
         )
+
+    def _contained(self, link: Link, generation: int, call: Callable[[int], object]) -> None:
+        """Makes a call on the loop. An error ends the session and not the loop: garbage, or no fd is left."""
+        try:
+            call(generation)
+            if self._device.is_lost:
+                raise DeviceLostError("the viewer's device is lost")
+        except Exception as error:
+            self._fail(link, generation, f"{type(error).__name__}: {error}")
+
+    def _fail(self, link: Link, generation: int, why: str) -> None:
+        if self._failed != generation:
+            self._failed = generation
+            _log.error("the viewer ends the session: %s", why)
+            link.reject(why, generation=generation)
 
     def _say_ready(self) -> None:
         capabilities = self._device.capabilities
@@ -150,26 +170,26 @@ class Viewer(FlagClosing):
 
     # ---- the server's loop -----------------------------------------------------------------------------------------
 
-    def _arrived(self, link: Link, number: int, data: bytes) -> None:
-        try:
-            if number == 0:
-                return self._control(link, data)
-            lane = self._lanes.get(number)
-            if lane is None:
-                lane = self._lanes[number] = Lane(number, link, link.generation, self._server)
-            lane.arrived(data)
-        except (wire.ProtocolError, VkshareError) as error:
-            _log.error("lane %d: %s", number, error)
-            link.close()
+    def _arrived(self, link: Link, generation: int, number: int, data: bytes) -> None:
+        if generation != link.generation:  # of a session that another one has replaced since
+            return
+        if number == 0:
+            return self._control(link, generation, data)
+        lane = self._lanes.get(number)
+        if lane is None:
+            # Other programs wait for the turns of a session that has died, so it takes the others with it.
+            on_death = functools.partial(self._fail, link, generation, f"the session of program {number} has died")
+            lane = self._lanes[number] = Lane(number, link, generation, self._server, on_death)
+        lane.arrived(data)
 
-    def _control(self, link: Link, data: bytes) -> None:
+    def _control(self, link: Link, generation: int, data: bytes) -> None:
         for message in wire.Splitter().feed(data):
             if message.opcode == m.Op.IMAGE:
                 self._pictures.add(decode(m.Image, message.body))
             elif message.opcode == m.Op.FORGET_IMAGE:
                 over: m.Forget = decode(m.Forget, message.body)
                 self._pictures.forget(over.id, over.turns)
-        link.consumed(0, len(data))
+        link.consumed(0, len(data), generation=generation)
 
     def _ended(self, number: int) -> None:
         lane = self._lanes.pop(number, None)
@@ -181,11 +201,12 @@ class Viewer(FlagClosing):
             with contextlib.suppress(VkshareError):
                 lane.has_room()
 
-    def _changed(self, link: Link, state: LinkState, why: str) -> None:
+    def _changed(self, state: LinkState, why: str) -> None:
         if state in (LinkState.REPLACED, LinkState.LOST, LinkState.CLOSED):
             for lane in list(self._lanes.values()):
                 lane.close()
             self._lanes.clear()
+            self._pictures.end_session(self._server.counts.accepted)
         if state is LinkState.REPLACED:
             with contextlib.suppress(VkshareError):
                 self._say_ready()

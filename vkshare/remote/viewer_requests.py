@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from vkshare import formats
 from vkshare.core import submissions
 from vkshare.core.surface import Surface
-from vkshare.errors import InvalidCallError
+from vkshare.errors import InvalidCallError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.pictures import Pictures
 from vkshare.server import messages
@@ -18,11 +19,14 @@ from vkshare.server.executor import Executor, RequestResult
 from vkshare.server.rendering import record
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
+from vkshare.server.wire import ProtocolError
 
 if TYPE_CHECKING:
     from vkshare.remote.viewer_windows import ViewerWindows
 
 MOST_COMMANDS = 1 << 24  # bytes of one list
+MOST_READS = 64  # images that one program reads at a time
+_log = logging.getLogger("vkshare.remote")
 
 
 class ViewerRequests:
@@ -64,7 +68,7 @@ class ViewerRequests:
         data = bytes(self._parts.pop(executor, b"")) + body.commands
         self._watch(executor)
         with self._pictures.turns(executor, body.turns) as handles:
-            operations = messages.decode_commands(data)
+            operations = _decoded(data)
             commands, used = record(executor.device, operations, partial(_operand, handles))
             if used:
                 executor.last = executor.device.submit(commands)
@@ -77,11 +81,15 @@ class ViewerRequests:
 
     def _leave(self, executor: Executor) -> None:
         image, after = self._uploads.pop(executor, (0, 0))
-        if image:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
-            self._pictures.handle(executor, m.Turn(image, after - 1, True)).release(after)
-        for key in [key for key in self._reads if key[0] is executor]:
-            self._reads.pop(key).close()
-        self._pictures.leave(executor)
+        try:
+            if image:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
+                self._pictures.handle(executor, m.Turn(image, after - 1, True)).release(after)
+        except VkshareError as error:
+            _log.debug("image %d: %s", image, error)
+        finally:
+            for key in [key for key in self._reads if key[0] is executor]:
+                self._reads.pop(key).close()
+            self._pictures.leave(executor)
 
     def _skip(self, executor: Executor, request: Request) -> None:
         self._watch(executor)
@@ -134,6 +142,8 @@ class ViewerRequests:
         copied = self._reads.get(key)
         if copied is not None:
             return self._rows(key, copied, body)
+        if sum(of is executor for of, _ in list(self._reads)) >= MOST_READS:
+            raise InvalidCallError(f"this program reads {MOST_READS} images already")
         spec = self._pictures.spec_of(body.turn.image)
         device = executor.device
         copied = device.create_surface(spec.width, spec.height, spec.format, usage=("copy",))
@@ -151,6 +161,8 @@ class ViewerRequests:
 
     def _rows(self, key: tuple[Executor, int], copied: Surface, body: m.Read) -> Answer:
         x, y, width, height = body.rect
+        if min(x, y) < 0 or min(width, height) < 1 or x + width > copied.width or y + height > copied.height:
+            raise InvalidCallError(f"the rectangle {body.rect} is not in the {copied.width}x{copied.height} image")
         pixels = copied.read(1.0)
         if body.is_last:
             self._reads.pop(key, None)
@@ -172,6 +184,18 @@ class ViewerRequests:
 
     def _end_window(self, executor: Executor, request: Request) -> None:
         self._windows.end(executor.client, request.body.id)
+
+
+def _decoded(data: bytes) -> Any:
+    """Returns the operations of a list.
+
+    The program has encoded it, and the host only passes it on. So a malformed one is that program's
+    error, and not the host's, whose session goes on with the turns that follow.
+    """
+    try:
+        return messages.decode_commands(data)
+    except ProtocolError as error:
+        raise InvalidCallError(f"a command list is malformed: {error}") from None
 
 
 def _operand(handles: list[Surface], number: int) -> Any:
