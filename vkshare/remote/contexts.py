@@ -55,6 +55,8 @@ class Context:
     images: set[int] = field(default_factory=set)
     windows: set[int] = field(default_factory=set)
     stages: dict[int, tuple[int, int]] = field(default_factory=dict)  # fd, size
+    reading: int = 0  # answers with pixels that are on their way
+    reads: deque[tuple[Callable[[], object], Reply]] = field(default_factory=deque)  # requests for more, not sent yet
     is_open: bool = True
     has_ended: bool = False  # the program is gone
     _sequence: int = 0
@@ -98,6 +100,8 @@ class Context:
             if head.options.get("has_pixels") and not self._may_send_picture():
                 return
             if not self.link.send(self.number, head.data, generation=self.generation, **head.options):
+                if head.options.get("has_pixels"):
+                    self.pictures.popleft()  # what this lane waits for may need another program's picture
                 return
             self._outgoing.popleft()
             if head.options.get("has_pixels"):
@@ -148,7 +152,8 @@ class Context:
         self.is_open = False
         error = RemoteLostError(why)
         replies, self._replies = self._replies, {}
-        for reply in replies.values():
+        reads, self.reads = self.reads, deque()
+        for reply in (*replies.values(), *(reply for _, reply in reads)):
             reply(error)
         self.control.tell(m.Op.LOST, m.Lost(why))
         if self.stream is not None:

@@ -97,16 +97,33 @@ class Host(FlagClosing):
         self._closed = False
 
     def _events(self, link: Link) -> LinkEvents:
-        soon: Callable[[Callable[[], object]], None] = self._server.call_soon
+        def soon(call: Callable[[], object]) -> None:
+            generation = link.generation
+            self._server.call_soon(lambda: self._contained(link, generation, call))
+
+        def on_message(lane: int, data: bytes) -> None:
+            generation = link.generation
+            soon(lambda: self._arrived(link, generation, lane, data))
+
         return LinkEvents(
-            on_message=lambda lane, data: soon(lambda: self._arrived(link, lane, data)),
+            on_message=on_message,
             on_state=lambda state, why: soon(lambda: self._changed(state, why)),
             on_room=lambda: soon(self._relay.has_room),
         )
 
+    def _contained(self, link: Link, generation: int, call: Callable[[], object]) -> None:
+        """Makes a call on the loop: an error that nothing expects ends the session, and not the loop."""
+        try:
+            call()
+        except Exception as error:
+            _log.exception("the host has failed")
+            link.reject(f"the host has failed: {type(error).__name__}: {error}", generation=generation)
+
     # ---- the server's loop -----------------------------------------------------------------------------------------
 
-    def _arrived(self, link: Link, lane: int, data: bytes) -> None:
+    def _arrived(self, link: Link, generation: int, lane: int, data: bytes) -> None:
+        if generation != link.generation:  # of a viewer that another one has replaced since
+            return
         if lane:
             return self._relay.received(lane, data)
         try:
@@ -114,8 +131,8 @@ class Host(FlagClosing):
                 if message.opcode == m.Op.READY:
                     self._relay.viewer_came(decode(m.ViewerReady, message.body))
         except wire.ProtocolError as error:
-            self._relay.viewer_lost(f"the viewer sent a malformed message: {error}")
-        link.consumed(0, len(data))
+            link.reject(f"the viewer sent a malformed message: {error}", generation=generation)
+        link.consumed(0, len(data), generation=generation)
 
     def _changed(self, state: LinkState, why: str) -> None:
         if state in (LinkState.REPLACED, LinkState.LOST, LinkState.CLOSED):

@@ -11,9 +11,10 @@ import errno
 import functools
 import mmap
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from vkshare.formats import Format
 from vkshare.remote import relay_messages as m
@@ -22,7 +23,7 @@ from vkshare.server.messages import Rect
 TILE = 64  # pixels
 MOST_PIXELS = 256 << 10  # bytes of pixels in one message
 _MOST_RECTS = 1024  # in one message
-Tiles = dict[tuple[int, int], int]  # CRC-32 by place
+Tiles = dict[tuple[int, int], int]  # hash() of the bytes, by place: 64 bits, of which a program cannot choose any
 
 
 @dataclass(slots=True)
@@ -31,12 +32,14 @@ class Image:
 
     Attributes
     ----------
+    generation
+        The session of the link whose viewer has it.
     next_turn
         The number of the next turn.
     users
         Contexts that have it open.
     known
-        CRC-32 of the viewer's tiles; a tile that is missing is zeros. None: it has drawn since, so
+        Hashes of the viewer's tiles; a tile that is missing is zeros. None: it has drawn since, so
         they are not known.
     local
         The same of the memory on this machine, when the host last looked at it.
@@ -47,6 +50,7 @@ class Image:
     fd: int
     stride: int
     memory: mmap.mmap
+    generation: int = 1
     next_turn: int = 0
     users: set[int] = field(default_factory=set)
     known: Tiles | None = field(default_factory=dict)
@@ -105,16 +109,12 @@ class Image:
 
 
 def _tiles(pixels: memoryview, stride: int, image: Image) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yields the CRC-32 of each tile: of its rows, one after the other."""
+    """Yields the hash of each tile's bytes."""
     width, height, pixel = image.spec.width, image.spec.height, image.format.bytes_per_pixel
+    rows = np.ndarray((height, width * pixel), np.uint8, pixels, strides=(stride, 1))
     for y in range(0, height, TILE):
-        starts = range(y * stride, min(y + TILE, height) * stride, stride)
         for x in range(0, width, TILE):
-            first, last = x * pixel, min(x + TILE, width) * pixel
-            code = 0
-            for start in starts:
-                code = zlib.crc32(pixels[start + first : start + last], code)
-            yield (x, y), code
+            yield (x, y), hash(rows[y : y + TILE, x * pixel : (x + TILE) * pixel].tobytes())
 
 
 def _zeros(image: Image, at: tuple[int, int]) -> int:
@@ -125,7 +125,7 @@ def _zeros(image: Image, at: tuple[int, int]) -> int:
 
 @functools.cache
 def _zeros_of(size: int) -> int:
-    return zlib.crc32(bytes(size))
+    return hash(bytes(size))
 
 
 def merged(tiles: list[tuple[int, int]], width: int, height: int) -> list[Rect]:
@@ -144,9 +144,11 @@ def merged(tiles: list[tuple[int, int]], width: int, height: int) -> list[Rect]:
 def bands(rect: Rect, pixel: int) -> Iterator[Rect]:
     """Yields the rectangle in bands of MOST_PIXELS bytes at most."""
     x, y, width, height = rect
-    rows = max(1, MOST_PIXELS // (width * pixel))
+    columns = min(width, MOST_PIXELS // pixel)
+    rows = max(1, MOST_PIXELS // (columns * pixel))
     for top in range(y, y + height, rows):
-        yield x, top, width, min(rows, y + height - top)
+        for left in range(x, x + width, columns):
+            yield left, top, min(columns, x + width - left), min(rows, y + height - top)
 
 
 def together(rects: Iterable[Rect], pixel: int) -> Iterator[tuple[Rect, ...]]:

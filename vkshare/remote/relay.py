@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vkshare import formats
-from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, RemoteLostError
+from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.contexts import Context, Countdown
 from vkshare.remote.images import Image, bands, rows_of, together
+from vkshare.server.messages import Rect
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
 from vkshare.server.wire import ProtocolError
@@ -39,6 +40,7 @@ MOST_STAGES = 64  # of one program
 MOST_WINDOWS = 16  # of one program
 _PART = 512 << 10  # bytes of commands in one message
 _INLINE = 900 << 10  # bytes of commands beside their turns
+_READS = 16  # answers with pixels, of one program, that may be on their way: what waits at the viewer is bounded
 
 
 class Relay:
@@ -63,6 +65,9 @@ class Relay:
         self._waiting: list[tuple[ServedClient, Request]] = []  # for a viewer
         self._lanes = itertools.count(1)  # no lane's number is used twice
         self._ids = itertools.count(1)
+        self._stages = (
+            itertools.count()
+        )  # pixels may still arrive for one that was dropped
         self.kinds = tuple(
             Kind(opcode, body, Route.INLINE, run, most_fds, loads=opcode is m.Op.BATCH)
             for opcode, body, run, most_fds in (
@@ -89,7 +94,8 @@ class Relay:
         waiting, self._waiting = self._waiting, []
         for client, request in waiting:
             if not client.is_closed:
-                client.answer(request, self._begin(client))
+                with client.containing_errors():
+                    client.answer(request, self._begin(client))
 
     def viewer_lost(self, why: str) -> None:
         """The viewer is gone, and with it all pixels."""
@@ -107,7 +113,8 @@ class Relay:
             return
         try:
             context.received(data)
-        except ProtocolError as error:
+        except Exception as error:  # it ends what this program has at the viewer, and nothing else
+            _log.warning("context %d: %s", lane, error)
             context.lose(f"the viewer sent a malformed message: {error}")
 
     def has_room(self) -> None:
@@ -121,7 +128,7 @@ class Relay:
     def _guarded(self, context: Context, call: Callable[[], object]) -> None:
         try:
             call()
-        except (RemoteLostError, ClosedError) as error:
+        except (VkshareError, ValueError) as error:
             context.lose(str(error))
 
     # ---- contexts ----------------------------------------------------------------------------------------------
@@ -202,6 +209,9 @@ class Relay:
         return Answer.of(m.Number(spec.id))
 
     def _mapped(self, body: m.NewImage, request: Request) -> Image:
+        assert self.viewer is not None
+        if body.format not in self.viewer.formats:
+            raise ValueError(f"the viewer has no {body.format}; it has {', '.join(self.viewer.formats)}")
         (fd,) = request.take_fds() or (-1,)
         if fd < 0:
             raise ProtocolError("an image came without its memory")
@@ -216,7 +226,7 @@ class Relay:
             shared_memory.memory_check(fd, is_memfd=True, size=body.size)
             memory = mmap.mmap(fd, body.size, prot=mmap.PROT_READ)
         spec = m.Image(next(self._ids), body.width, body.height, body.format, body.usage)
-        return Image(spec, pixel, fd, body.stride, memory)
+        return Image(spec, pixel, fd, body.stride, memory, self.generation)
 
     def _open_image(self, client: ServedClient, request: Request) -> Answer:
         context, body = self._of(client), request.body
@@ -234,6 +244,10 @@ class Relay:
         ):
             raise DescriptorError(
                 "the surface is not at this host's viewer: only surfaces of its own remote devices can be opened there"
+            )
+        if image.generation != context.generation:
+            raise RemoteLostError(
+                "the surface's pixels were lost with the viewer that had them: make another surface with a new device"
             )
         self._use(context, image)
         return Answer.of(m.Number(image.spec.id))
@@ -255,7 +269,8 @@ class Relay:
         if not image.users:
             del self._images[number]
             self._by_inode.pop(_inode(image.fd), None)
-            self._control(m.Op.FORGET_IMAGE, m.Forget(number, image.next_turn))
+            if image.generation == self.generation:
+                self._control(m.Op.FORGET_IMAGE, m.Forget(number, image.next_turn))
             image.close()
 
     def _image(self, context: Context, number: int) -> Image:
@@ -316,7 +331,7 @@ class Relay:
                 rects = image.replace(pixels)
                 self._write(context, image, pixels, image.row, rects, waiting)
         else:
-            self._read(context, image, fd, waiting)
+            self._read(context, image, body.stage, waiting)
 
     def _write(
         self,
@@ -324,7 +339,7 @@ class Relay:
         image: Image,
         pixels: memoryview,
         stride: int,
-        rects: list[tuple[int, int, int, int]],
+        rects: list[Rect],
         waiting: Countdown,
     ) -> None:
         pixel = image.format.bytes_per_pixel
@@ -344,29 +359,50 @@ class Relay:
             else:
                 context.send(m.Op.WRITE, body, has_pixels=i == 0, then=done)
 
-    def _read(self, context: Context, image: Image, fd: int, waiting: Countdown) -> None:
-        """Fetches the pixels: a round trip."""
+    def _read(self, context: Context, image: Image, stage: int, waiting: Countdown) -> None:
+        """Fetches the pixels: a round trip. The first request takes the turn; the others wait for room."""
         whole = (0, 0, image.spec.width, image.spec.height)
         parts = list(bands(whole, image.format.bytes_per_pixel))
         turn = image.turn(writes=False)
         for i, rect in enumerate(parts):
-            done = waiting.expect()
+            arrived = functools.partial(self._pixels_arrived, context, image, stage, rect, waiting, waiting.expect())
+            ask = functools.partial(context.send, m.Op.READ, m.Read(turn, rect, i == len(parts) - 1), reply=arrived)
+            if i:
+                context.reads.append((ask, arrived))
+            else:
+                context.reading += 1
+                ask()
+        self._read_more(context)
 
-            def arrived(
-                result: bytes | Exception,
-                copy: int = fd,
-                rect: tuple[int, int, int, int] = rect,
-                done: Callable[[], None] = done,
-            ) -> None:
-                if isinstance(result, Exception):
-                    waiting.error = result
-                elif len(result) != image.row * rect[3]:
-                    waiting.error = RemoteLostError("the viewer sent pixels of another size")
-                else:
-                    os.pwrite(copy, result, rect[1] * image.row)
-                done()
+    def _read_more(self, context: Context) -> None:
+        while context.is_open and context.reads and context.reading < _READS:
+            ask, _ = context.reads.popleft()
+            context.reading += 1
+            self._guarded(context, ask)
 
-            context.send(m.Op.READ, m.Read(turn, rect, i == len(parts) - 1), reply=arrived)
+    def _pixels_arrived(
+        self,
+        context: Context,
+        image: Image,
+        stage: int,
+        rect: Rect,
+        waiting: Countdown,
+        done: Callable[[], object],
+        result: bytes | Exception,
+    ) -> None:
+        context.reading -= 1
+        fd, _ = context.stages.get(stage, (-1, 0))
+        row = rect[2] * image.format.bytes_per_pixel
+        if isinstance(result, Exception):
+            waiting.error = result
+        elif len(result) != row * rect[3]:
+            waiting.error = RemoteLostError("the viewer sent pixels of another size")
+        elif fd >= 0:  # the program has dropped it otherwise, and its fd may be another file's
+            for i in range(rect[3]):
+                at = (rect[1] + i) * image.row + rect[0] * image.format.bytes_per_pixel
+                os.pwrite(fd, result[i * row : (i + 1) * row], at)
+        done()
+        self._read_more(context)
 
     # ---- stages ------------------------------------------------------------------------------------------------
 
@@ -379,7 +415,8 @@ class Relay:
             raise ProtocolError("a stage came without its memory")
         with on_error(lambda: os.close(fd)):
             shared_memory.memfd_check(fd, "stage", writable=True, size=body.size)
-        number = next(self._ids)
+        while (number := next(self._stages) % 0xFFFFFFFF + 1) in context.stages:
+            pass
         context.stages[number] = fd, body.size
         return Answer.of(m.Number(number))
 
@@ -409,8 +446,9 @@ class Relay:
         context, body = self._of(client), request.body
         if body.window not in context.windows:
             raise InvalidCallError(f"this program has no window {body.window}")
-        turn = self._image(context, body.image).turn(writes=False)
-        waiting = Countdown(client, request)
+        image, waiting = self._image(context, body.image), Countdown(client, request)
+        self._send_local(context, image, waiting)
+        turn = image.turn(writes=False)
         context.send(
             m.Op.SHOW,
             m.Show(body.window, turn),
