@@ -8,10 +8,11 @@ import logging
 import os
 import select
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vkshare.errors import ClosedError, RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
@@ -23,6 +24,7 @@ from vkshare.server.wire import VERSION
 from vkshare.util import fd_ops
 from vkshare.util.closing import on_error
 from vkshare.util.library_calls import check, lib, pointer
+from vkshare.window.events import Event, event_of
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -31,7 +33,6 @@ _log = logging.getLogger("vkshare.remote")
 
 TIMEOUT = 30.0  # seconds for the host's answers
 _MOST_EVENTS = 1024  # of a window, the newest
-_PAUSE = 0.05  # seconds between looks whether the connection was closed here
 
 
 class HostConnection:
@@ -48,36 +49,44 @@ class HostConnection:
     def __init__(self, path: Path, name: str, timeout: float | None) -> None:
         self._client = Client(path, name, TIMEOUT)
         self.path = path
-        self._device: Device | None = None
-        self._events: dict[int, deque[dict[str, Any]]] = {}
+        self._device: weakref.ref[Device] | None = None  # the device owns this, and may be dropped without a close()
+        self._events: dict[int, deque[Event]] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of windows that were resized, pixels
         self._why = ""
         self._closed = threading.Event()
+        self._lock = threading.Lock()  # guards the fd below
+        self._wake_fd = -1
         with on_error(self._client.close):
             # The host answers once a viewer is there.
             body, _ = self._client.call(m.Op.OPEN_CONTEXT, m.OpenContext(name), (), timeout)
             self.context: m.Context = self._client.decoded(m.Context, body)
+            self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._listener = threading.Thread(target=self._listen, name="vks-remote", daemon=True)
         self._listener.start()
 
     # ---- requests ----------------------------------------------------------------------------------------------
 
-    def _answer(self, opcode: m.Op, body: Body, kind: type[Body], fds: Iterable[int] = ()) -> Any:
-        return self._client.decoded(kind, self._client.call(opcode, body, fds)[0])
+    def _ask(self, opcode: m.Op, body: Body, fds: Iterable[int] = ()) -> bytes:
+        try:
+            answer, more = self._client.call(opcode, body, fds)
+        finally:
+            self._wake()  # the call has read events too, or the end of the connection
+        fd_ops.close_all(more)
+        return answer
 
     def number_of(self, opcode: m.Op, body: Body, fds: Iterable[int] = ()) -> int:
         """Sends a request that makes something; returns its number."""
-        answer: m.Number = self._answer(opcode, body, m.Number, fds)
+        answer: m.Number = self._client.decoded(m.Number, self._ask(opcode, body, fds))
         return answer.number
 
     def call(self, opcode: m.Op, body: Body) -> None:
         """Sends a request, and waits for its answer."""
-        self._client.call(opcode, body)
+        self._ask(opcode, body)
 
     def drop(self, opcode: m.Op, number: int) -> None:
         """Ends something at the host; no effect if the host is gone, and its things with it."""
         with contextlib.suppress(VkshareError, OSError):
-            self._client.call(opcode, m.ById(number))
+            self._ask(opcode, m.ById(number))
 
     # ---- command lists -------------------------------------------------------------------------------------------
 
@@ -93,18 +102,22 @@ class HostConnection:
             check(lib.vks_device_set_relay(core, fd, int(m.Op.BATCH), VERSION), "Device")
         finally:
             channel.close()
-        self._device = device
+        self._device = weakref.ref(device)
+        self._end_device()
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
         """Takes the host's events, and ends the device when the host or the viewer is gone."""
         try:
-            while not self._closed.is_set():
-                fd = self._client._channel._sock.fileno()
-                if fd < 0:
-                    break
-                if select.select([fd], [], [], _PAUSE)[0]:
+            waiting = select.poll()
+            waiting.register(self._client._channel._sock.fileno(), select.POLLIN)
+            waiting.register(self._wake_fd, select.POLLIN)
+            while not self._closed.is_set() and not self._client.is_closed:
+                waiting.poll()
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake_fd)
+                if not self._closed.is_set():
                     self._take_events()
         except Exception as error:
             self._lose(str(error) or type(error).__name__)
@@ -120,25 +133,36 @@ class HostConnection:
                 self._lose(lost.why)
             elif opcode == m.Op.INPUT:
                 given: m.Input = self._client.decoded(m.Input, body)
-                self._note(given.window, json.loads(given.event))
+                self._note(given.window, event_of(json.loads(given.event)))
 
-    def _note(self, window: int, event: dict[str, Any]) -> None:
-        if window not in self._events:
+    def _note(self, window: int, event: Event) -> None:
+        kept = self._events.get(window)
+        if kept is None:
             return
-        self._events[window].append(event)
-        if event.get("event_type") == "resize":
-            ratio = event["pixel_ratio"]
-            size = round(event["width"] * ratio), round(event["height"] * ratio)
-            if min(size) > 0:
+        kept.append(event)
+        if event.event_type == "resize":
+            size = round(event.width * event.pixel_ratio), round(event.height * event.pixel_ratio)
+            if min(size) > 0 and max(size) <= 1 << 20:
                 self._sizes[window] = size
+
+    def _wake(self) -> None:
+        """Has the listener look for events."""
+        with self._lock:
+            if self._wake_fd >= 0:
+                os.eventfd_write(self._wake_fd, 1)
 
     def _lose(self, why: str) -> None:
         if not self._why and not self._closed.is_set():
             _log.warning("a remote device is lost: %s", why)
         self._why = self._why or why
-        if self._device is not None and not self._closed.is_set():
+        self._end_device()
+
+    def _end_device(self) -> None:
+        """The device is lost, if the host or the viewer is gone."""
+        device = None if self._device is None else self._device()
+        if device is not None and self._why and not self._closed.is_set():
             with contextlib.suppress(VkshareError):
-                self._device._mark_lost()
+                device._mark_lost()
 
     def check(self) -> None:
         """Raises RemoteLostError once the host or the viewer is gone."""
@@ -151,9 +175,10 @@ class HostConnection:
         """Keeps the events of a window from now on."""
         self._events[window] = deque(maxlen=_MOST_EVENTS)
 
-    def events_of(self, window: int) -> list[dict[str, Any]]:
+    def events_of(self, window: int) -> list[Event]:
         """Returns the window's events since the last call, the oldest first."""
-        kept, found = self._events.get(window), []
+        kept = self._events.get(window)
+        found: list[Event] = []
         while kept:
             found.append(kept.popleft())
         return found
@@ -170,9 +195,14 @@ class HostConnection:
     def close(self) -> None:
         """Ends the context. Idempotent."""
         self._closed.set()
+        self._wake()
         if threading.current_thread() is not self._listener:
             self._listener.join()
         self._client.close()
+        with self._lock:
+            fd, self._wake_fd = self._wake_fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def batch_of_stage(image: int, stage: int, *, is_upload: bool) -> bytes:

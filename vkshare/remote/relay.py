@@ -65,9 +65,7 @@ class Relay:
         self._waiting: list[tuple[ServedClient, Request]] = []  # for a viewer
         self._lanes = itertools.count(1)  # no lane's number is used twice
         self._ids = itertools.count(1)
-        self._stages = (
-            itertools.count()
-        )  # pixels may still arrive for one that was dropped
+        self._stages = itertools.count()  # pixels may still arrive for one that was dropped
         self.kinds = tuple(
             Kind(opcode, body, Route.INLINE, run, most_fds, loads=opcode is m.Op.BATCH)
             for opcode, body, run, most_fds in (

@@ -9,7 +9,7 @@ from vkshare.errors import InvalidCallError
 from vkshare.present.targets import Headless
 from vkshare.remote import relay_messages as m
 from vkshare.remote.backend import RemoteBackend, RemoteImage
-from vkshare.window.events import Event, event_of
+from vkshare.window.events import Event
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -43,7 +43,7 @@ class _Window:
     def events(self) -> list[Event]:
         """The events since the last call."""
         self._connection.check()
-        return [event_of(each) for each in self._connection.events_of(self.number)]
+        return self._connection.events_of(self.number)
 
     def close(self) -> None:
         self._connection.forget_window(self.number)
