@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vkshare.errors import RemoteLostError
+from vkshare.errors import RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.server import wire
 from vkshare.server.messages import Body, Failure, Hello, Op, decode, encode, rebuilt
@@ -142,6 +142,13 @@ class Context:
                 self.lose(f"the viewer could not do what was asked: {error}")
         elif message.opcode == Op.EVENT:
             self.control.tell(m.Op.INPUT, decode(m.Input, _event_body(message)))
+
+    def guarded(self, call: Callable[[], object]) -> None:
+        """Makes a call that sends: if the viewer is gone, so is what this program has there."""
+        try:
+            call()
+        except (VkshareError, ValueError) as error:
+            self.lose(str(error))
 
     # ---- its end -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ surfaces on by their keyed mutexes, on this machine alone; so no acquire ever wa
 
 from __future__ import annotations
 
-import functools
 import hmac
 import itertools
 import logging
@@ -18,11 +17,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vkshare import formats
-from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, RemoteLostError, VkshareError
+from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, RemoteLostError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.contexts import Context, Countdown
-from vkshare.remote.images import Image, bands, rows_of, together
-from vkshare.server.messages import Rect
+from vkshare.remote.images import Image
+from vkshare.remote.transfers import Transfers
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
 from vkshare.server.wire import ProtocolError
@@ -40,7 +39,6 @@ MOST_STAGES = 64  # of one program
 MOST_WINDOWS = 16  # of one program
 _PART = 512 << 10  # bytes of commands in one message
 _INLINE = 900 << 10  # bytes of commands beside their turns
-_READS = 16  # answers with pixels, of one program, that may be on their way: what waits at the viewer is bounded
 
 
 class Relay:
@@ -54,7 +52,7 @@ class Relay:
 
     def __init__(self, call_soon: Callable[[Callable[[], object]], object]) -> None:
         """`call_soon`: has the host's loop call a function, from any thread."""
-        self._call_soon = call_soon
+        self._transfers = Transfers(call_soon)
         self.link: Link | None = None
         self.viewer: m.ViewerReady | None = None
         self.generation = 0
@@ -121,13 +119,7 @@ class Relay:
             if context.has_ended:
                 self._finish(context)
             else:
-                self._guarded(context, context.flush)
-
-    def _guarded(self, context: Context, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except (VkshareError, ValueError) as error:
-            context.lose(str(error))
+                context.guarded(context.flush)
 
     # ---- contexts ----------------------------------------------------------------------------------------------
 
@@ -183,12 +175,12 @@ class Relay:
 
     def _finish(self, context: Context) -> None:
         """Ends the lane of a program that has gone, once its turns are sent: other programs' turns come after them."""
-        self._guarded(context, context.flush)
+        context.guarded(context.flush)
         if context.has_unsent and self.viewer is not None:
             return
         self._contexts.pop(context.number, None)
         if self.link is not None and self.viewer is not None:
-            self._guarded(context, lambda: context.link.end(context.number, generation=context.generation))
+            context.guarded(lambda: context.link.end(context.number, generation=context.generation))
 
     # ---- images ------------------------------------------------------------------------------------------------
 
@@ -306,7 +298,7 @@ class Relay:
         """Sends what parties of this machine have written to the image's memory."""
         rects = image.changed()
         if rects:
-            self._write(context, image, memoryview(image.memory), image.stride, rects, waiting)
+            self._transfers.write(context, image, memoryview(image.memory), image.stride, rects, waiting)
 
     def _draw(self, context: Context, body: m.Batch, used: list[tuple[Image, bool]], waiting: Countdown) -> None:
         commands = body.commands
@@ -327,80 +319,9 @@ class Relay:
         if body.is_upload:
             with mmap.mmap(fd, size, prot=mmap.PROT_READ) as memory, memoryview(memory) as pixels:
                 rects = image.replace(pixels)
-                self._write(context, image, pixels, image.row, rects, waiting)
+                self._transfers.write(context, image, pixels, image.row, rects, waiting)
         else:
-            self._read(context, image, body.stage, waiting)
-
-    def _write(
-        self,
-        context: Context,
-        image: Image,
-        pixels: memoryview,
-        stride: int,
-        rects: list[Rect],
-        waiting: Countdown,
-    ) -> None:
-        pixel = image.format.bytes_per_pixel
-        parts = list(together((band for rect in rects for band in bands(rect, pixel)), pixel))
-        if not parts:
-            return
-        turn = image.turn(writes=True)
-        for i, some in enumerate(parts):
-            data = b"".join(rows_of(pixels, stride, rect, pixel) for rect in some)
-            is_last = i == len(parts) - 1
-            body = m.Write(turn, some, data, is_last)
-            # Rule M7 counts frames, and these messages are one.
-            done = waiting.expect()
-            if is_last:  # it has run once it is on its way, so that what uses it arrives after it
-                soon = self._call_soon
-                context.send(m.Op.WRITE, body, has_pixels=i == 0, on_sent=functools.partial(soon, done))
-            else:
-                context.send(m.Op.WRITE, body, has_pixels=i == 0, then=done)
-
-    def _read(self, context: Context, image: Image, stage: int, waiting: Countdown) -> None:
-        """Fetches the pixels: a round trip. The first request takes the turn; the others wait for room."""
-        whole = (0, 0, image.spec.width, image.spec.height)
-        parts = list(bands(whole, image.format.bytes_per_pixel))
-        turn = image.turn(writes=False)
-        for i, rect in enumerate(parts):
-            arrived = functools.partial(self._pixels_arrived, context, image, stage, rect, waiting, waiting.expect())
-            ask = functools.partial(context.send, m.Op.READ, m.Read(turn, rect, i == len(parts) - 1), reply=arrived)
-            if i:
-                context.reads.append((ask, arrived))
-            else:
-                context.reading += 1
-                ask()
-        self._read_more(context)
-
-    def _read_more(self, context: Context) -> None:
-        while context.is_open and context.reads and context.reading < _READS:
-            ask, _ = context.reads.popleft()
-            context.reading += 1
-            self._guarded(context, ask)
-
-    def _pixels_arrived(
-        self,
-        context: Context,
-        image: Image,
-        stage: int,
-        rect: Rect,
-        waiting: Countdown,
-        done: Callable[[], object],
-        result: bytes | Exception,
-    ) -> None:
-        context.reading -= 1
-        fd, _ = context.stages.get(stage, (-1, 0))
-        row = rect[2] * image.format.bytes_per_pixel
-        if isinstance(result, Exception):
-            waiting.error = result
-        elif len(result) != row * rect[3]:
-            waiting.error = RemoteLostError("the viewer sent pixels of another size")
-        elif fd >= 0:  # the program has dropped it otherwise, and its fd may be another file's
-            for i in range(rect[3]):
-                at = (rect[1] + i) * image.row + rect[0] * image.format.bytes_per_pixel
-                os.pwrite(fd, result[i * row : (i + 1) * row], at)
-        done()
-        self._read_more(context)
+            self._transfers.read(context, image, body.stage, waiting)
 
     # ---- stages ------------------------------------------------------------------------------------------------
 
