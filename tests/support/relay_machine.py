@@ -130,11 +130,10 @@ class Remoting:
     """All of it. Each step may be taken at any time; one that is not possible now has no effect."""
 
     def __init__(self) -> None:
+        self._soon: deque[Callable[[], object]] = deque()
         relay: Any = Relay(self._soon.append)
+        self.link = relay.link = Link()
         self.relay = relay
-        self.relay: Any = Relay(self._soon.append)
-        self.link: Any = Link()
-        self.relay.link = self.link
         self._kinds = {kind.opcode: kind for kind in self.relay.kinds}
         self.programs: list[Program] = []
         self.pictures: dict[int, Picture] = {}
