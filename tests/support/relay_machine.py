@@ -33,7 +33,7 @@ AnyBody = TypeVar("AnyBody", bound=Body)
 WIDTH, HEIGHT = 96, 80  # of every image: tiles of four sizes
 SIZE = WIDTH * HEIGHT
 MOST_PROGRAMS, MOST_IMAGES = 4, 3
-MOST_WAITING = 32  # messages of a program at the host: its largest batch, with the tiles of three images
+MOST_WAITING = 48  # messages of a program at the host: its largest batch, with the tiles of three images
 READY = m.ViewerReady("an adapter", ("r8unorm",), 4096, 8)
 
 
