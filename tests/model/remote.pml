@@ -420,7 +420,7 @@ inline lose_session() {
     i = 0
 }
 
-/* What it may do it does, at the latest at a standstill: instances without it show that nobody waits for it. */
+/* What it may do it does, at the latest at a standstill: instances without it show that no party waits for it. */
 active proctype Fate() {
     byte breaks = 0, deaths = 0, losses = 0, i = 0;
     do
