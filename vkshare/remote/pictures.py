@@ -46,6 +46,7 @@ class _Picture:
     handles: dict[Executor, _Handle] = field(default_factory=dict)
     left: list[_Handle] = field(default_factory=list)
     turns: int = -1  # after so many it is closed; -1: it is in use
+    is_broken: bool = False  # its surface could not be made, so it has no turns
 
     def surfaces(self) -> list[Surface]:
         """All handles of the image."""
@@ -101,8 +102,9 @@ class Pictures:
             handle = picture.handles.get(executor)
             if handle is None:
                 if picture.first is None:
-                    spec = picture.spec
+                    spec, picture.is_broken = picture.spec, True
                     picture.first = self.device.create_surface(spec.width, spec.height, spec.format, usage=spec.usage)
+                    picture.is_broken = False
                 with picture.first.export() as descriptor:
                     handle = _Handle(self.device.open_surface(descriptor))
                 picture.handles[executor] = handle
@@ -146,8 +148,8 @@ class Pictures:
     def _pass_on(self, handle: Surface, turn: m.Turn) -> None:
         try:
             handle.release(turn.number + 1)
-        except Exception:  # of one of several images
-            _log.exception("turn %d of image %d was not passed on", turn.number, turn.image)
+        except Exception as error:  # of one of several images
+            _log.warning("turn %d of image %d was not passed on: %s", turn.number, turn.image, str(error))
 
     def keep(self, submission: Submission, surface: Surface) -> None:
         """Closes a surface once the submission has run."""
@@ -198,7 +200,7 @@ def _is_over(submission: Submission) -> bool:
 def _has_had(picture: _Picture, turns: int) -> bool:
     """Whether the image has had so many turns, and their work is done."""
     if picture.first is None:
-        return turns == 0
+        return turns == 0 or picture.is_broken
     try:
         state = picture.first.mutex.statistics()
     except VkshareError:  # the device is closed or lost

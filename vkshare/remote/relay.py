@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vkshare import formats
+from vkshare.backends.base import USAGES
 from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, RemoteLostError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.contexts import Context, Countdown
@@ -25,7 +26,7 @@ from vkshare.remote.transfers import Transfers
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
 from vkshare.server.wire import ProtocolError
-from vkshare.util import shared_memory
+from vkshare.util import arguments, shared_memory
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ class Relay:
         assert self.viewer is not None
         if body.format not in self.viewer.formats:
             raise ValueError(f"the viewer has no {body.format}; it has {', '.join(self.viewer.formats)}")
+        arguments.choices("usage", body.usage, USAGES)
         (fd,) = request.take_fds() or (-1,)
         if fd < 0:
             raise ProtocolError("an image came without its memory")

@@ -120,6 +120,7 @@ class Viewer(FlagClosing):
             made.callback(shutil.rmtree, folder, ignore_errors=True)
             self._server = RenderServer(self._device, Path(folder) / "server", kinds=kinds, patience=_PATIENCE)
             made.callback(self._server.close)
+            made.callback(self._close_lanes)
             thread = threading.Thread(target=self._server.serve_forever, name="vks-viewer", daemon=True)
             thread.start()
             made.callback(thread.join)
@@ -203,9 +204,7 @@ class Viewer(FlagClosing):
 
     def _changed(self, state: LinkState, why: str) -> None:
         if state in (LinkState.REPLACED, LinkState.LOST, LinkState.CLOSED):
-            for lane in list(self._lanes.values()):
-                lane.close()
-            self._lanes.clear()
+            self._close_lanes()
             self._pictures.end_session(self._server.counts.accepted)
         if state is LinkState.REPLACED:
             with contextlib.suppress(VkshareError):
@@ -213,6 +212,11 @@ class Viewer(FlagClosing):
         if state is LinkState.LOST:
             self._why = why
             self._windows.wake()
+
+    def _close_lanes(self) -> None:
+        for lane in self._lanes.values():
+            lane.close()
+        self._lanes.clear()
 
     def _tell(self, client: int, event: m.Input) -> None:
         def tell() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from vkshare import formats
 from vkshare.core import submissions
 from vkshare.core.surface import Surface
-from vkshare.errors import InvalidCallError, VkshareError
+from vkshare.errors import InvalidCallError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.pictures import Pictures
 from vkshare.server import messages
@@ -20,6 +20,7 @@ from vkshare.server.rendering import record
 from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
 from vkshare.server.session_state import Route
 from vkshare.server.wire import ProtocolError
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.remote.viewer_windows import ViewerWindows
@@ -84,8 +85,8 @@ class ViewerRequests:
         try:
             if image:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
                 self._pictures.handle(executor, m.Turn(image, after - 1, True)).release(after)
-        except VkshareError as error:
-            _log.debug("image %d: %s", image, error)
+        except Exception as error:
+            _log.warning("turn %d of image %d was not passed on: %s", after - 1, image, str(error))
         finally:
             for key in [key for key in self._reads if key[0] is executor]:
                 self._reads.pop(key).close()
@@ -122,14 +123,15 @@ class ViewerRequests:
         device, commands = executor.device, executor.device.record()
         rows: list[Surface] = []
         at = 0
-        for (x, y, width, height), size in zip(body.rects, sizes, strict=True):
-            found = np.frombuffer(body.pixels, pixel.numpy_dtype, size // pixel.numpy_dtype.itemsize, at)
-            rows.append(device.create_surface(width, height, pixel, usage=("copy",)))
-            rows[-1].acquire()
-            rows[-1].write(found.reshape(height, width, pixel.channels))
-            commands.copy(rows[-1], handle, at=(x, y))
-            at += size
-        submission = executor.last = device.submit(commands)
+        with on_error(lambda: _close_all(rows)):
+            for (x, y, width, height), size in zip(body.rects, sizes, strict=True):
+                found = np.frombuffer(body.pixels, pixel.numpy_dtype, size // pixel.numpy_dtype.itemsize, at)
+                rows.append(device.create_surface(width, height, pixel, usage=("copy",)))
+                rows[-1].acquire()
+                rows[-1].write(found.reshape(height, width, pixel.channels))
+                commands.copy(rows[-1], handle, at=(x, y))
+                at += size
+            submission = executor.last = device.submit(commands)
         for surface in rows:
             self._pictures.keep(submission, surface)
         self._pictures.reap()
@@ -147,14 +149,17 @@ class ViewerRequests:
         spec = self._pictures.spec_of(body.turn.image)
         device = executor.device
         copied = device.create_surface(spec.width, spec.height, spec.format, usage=("copy",))
-        copied.acquire()
-        with self._pictures.turns(executor, (body.turn,)) as (handle,):
-            submission = device.submit(device.record().copy(handle, copied))
+        with on_error(copied.close):
+            copied.acquire()
+            with self._pictures.turns(executor, (body.turn,)) as (handle,):
+                submission = device.submit(device.record().copy(handle, copied))
         self._reads[key] = copied
 
         def then(error: BaseException | None) -> list[RequestResult]:
-            outcome: Answer | BaseException = error if error is not None else self._rows(key, copied, body)
-            return [RequestResult(request, outcome)]
+            try:
+                return [RequestResult(request, error if error is not None else self._rows(key, copied, body))]
+            except Exception as failure:
+                return [RequestResult(request, failure)]
 
         executor.ask(partial(submissions.notify, submission), then)
         return LATER
@@ -184,6 +189,11 @@ class ViewerRequests:
 
     def _end_window(self, executor: Executor, request: Request) -> None:
         self._windows.end(executor.client, request.body.id)
+
+
+def _close_all(surfaces: list[Surface]) -> None:
+    for surface in surfaces:
+        surface.close()
 
 
 def _decoded(data: bytes) -> Any:

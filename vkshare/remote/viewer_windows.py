@@ -17,6 +17,7 @@ from vkshare.errors import AbandonedError, InvalidCallError, SurfaceLostError, V
 from vkshare.present.swapchain import Swapchain
 from vkshare.present.targets import Headless
 from vkshare.remote import relay_messages as m
+from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
     from vkshare.core.commands import Submission
@@ -128,7 +129,8 @@ class ViewerWindows:
                     copy.close()
                 copy = self._device.create_surface(picture.width, picture.height, picture.format)
                 copy.acquire()
-            submission = self._device.submit(self._device.record().copy(picture, copy))
+            with on_error(copy.close):
+                submission = self._device.submit(self._device.record().copy(picture, copy))
             shown.pending.append(_Buffer(copy, submission))
             self.arrived += 1
             self._changed.notify_all()
