@@ -53,7 +53,7 @@ class Program:
 
     def open_image(self, surface: vks.Surface) -> int:
         with surface.export() as descriptor:
-            body = m.NewImage(surface.width, surface.height, surface.format.name, ("copy",), 1024, 4096)
+            body = m.NewImage(surface.width, surface.height, surface.format, ("copy",), 1024, 4096)
             return self.number(m.Op.OPEN_IMAGE, body, descriptor._fds[0])
 
 
@@ -184,9 +184,10 @@ def test_a_host_that_was_started_anew_begins_a_session_that_the_viewer_joins(
     first = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN))
     address = first.address
     viewer = stack.enter_context(vks.remote.Viewer(address, token=TOKEN, device=vks_device, headless=True))
-    with first.open(WAIT) as old, old.create_surface(8, 8) as surface, surface.access():
-        old.submit(old.record().clear(surface, (1, 0, 0, 1)))
-        assert surface.read()[0, 0, 0] == 255
+    with first.open(WAIT) as old:
+        with old.create_surface(8, 8) as surface, surface.access():
+            old.submit(old.record().clear(surface, (1, 0, 0, 1)))
+            assert surface.read()[0, 0, 0] == 255
         old_generation = first.statistics().generation
         thread = first._listener.link._thread
         assert thread is not None
