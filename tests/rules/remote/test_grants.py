@@ -69,6 +69,7 @@ def test_programs_draw_and_upload_while_nothing_comes_back_from_the_viewer(
 ) -> None:
     far = Far(stack, vks_device)
     far.link.stall(None, direction="up")
+    stack.callback(far.link.resume)
     for key in range(6):
         far.draw(key)
     first = random_pixels(far.surfaces[0], 1)
