@@ -123,6 +123,7 @@ class Picture:
     memory: mmap.mmap
     pixels: Pixels
     seen: Pixels  # the memory, when the host last looked
+    uploaded: Pixels  # the pixels of the last upload
     turns: list[int] = field(default_factory=list)  # the lane of each
 
 
@@ -214,7 +215,7 @@ class Remoting:
             fd = shared_memory.memfd_create("vkshare:surface", SIZE)
             number = self._asked(m.Number, program.control, m.Op.CREATE_IMAGE, _described(), (fd,)).number
             zeros = np.zeros((HEIGHT, WIDTH), np.uint8)
-            self.pictures[number] = Picture(fd, mmap.mmap(fd, SIZE), zeros, zeros.copy())
+            self.pictures[number] = Picture(fd, mmap.mmap(fd, SIZE), zeros, zeros, zeros)
             program.images.add(number)
 
     def open_image(self, program: Program, image: int) -> None:
@@ -255,7 +256,8 @@ class Remoting:
         picture = self.pictures[image]
         self._look(picture)
         if is_upload:
-            picture.pixels = _changed(picture.pixels, seed)
+            # sometimes near to the upload before, also where others have drawn over that
+            picture.pixels = picture.uploaded = _changed(picture.uploaded if seed % 2 else picture.pixels, seed)
         fd = shared_memory.memfd_create("vkshare:stage", -(-SIZE // mmap.PAGESIZE) * mmap.PAGESIZE)
         if is_upload:
             os.pwrite(fd, picture.pixels.tobytes(), 0)

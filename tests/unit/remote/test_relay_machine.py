@@ -150,6 +150,33 @@ def test_whatever_happens_each_turn_is_executed_once_and_in_the_order_of_the_gra
     )
 
 
+@pytest.mark.rule("M4", "M6")
+def test_a_full_lane_holds_up_no_upload_that_it_waits_for() -> None:
+    """A dead program's second upload stands behind the upload of a program that waits for it."""
+    remoting = Remoting()
+    try:
+        for _ in range(2):
+            remoting.open_program()
+        dying, other = remoting.programs
+        for _ in range(3):
+            remoting.create_image(dying)
+        first, second, third = remoting.live()
+        for image in (second, third):
+            remoting.open_image(other, image)
+        remoting.draw(dying, [third], 3000, writes=True)  # its lane is nearly full
+        remoting.write_local(first, 1)
+        remoting.write_local(second, 1)
+        remoting.draw(dying, [first, second], 4, writes=True)  # two uploads, before the list
+        remoting.die(dying)
+        for _ in range(5):
+            remoting.draw(other, [second], 600, writes=True)  # its lane is full, until the dead program's turn
+        remoting.transfer(other, third, 1, is_upload=True)
+        assert other.waiting
+        remoting.settle()
+    finally:
+        remoting.close()
+
+
 @pytest.mark.rule("M2", "M6", "M7", "M17")
 def test_a_long_random_life_of_programs_loses_and_doubles_no_turn() -> None:
     dice, life = seeded(), Steps()
