@@ -152,10 +152,17 @@ class HostConnection:
                 os.eventfd_write(self._wake_fd, 1)
 
     def _lose(self, why: str) -> None:
-        if not self._why and not self._closed.is_set():
+        if self._is_ending():  # the C core has closed its connection
+            return
+        if not self._why:
             _log.warning("a remote device is lost: %s", why)
         self._why = self._why or why
         self._end_device()
+
+    def _is_ending(self) -> bool:
+        """Whether the program closes the device, or has dropped it."""
+        device = None if self._device is None else self._device()
+        return self._closed.is_set() or (self._device is not None and (device is None or device.is_closed))
 
     def _end_device(self) -> None:
         """The device is lost, if the host or the viewer is gone."""
