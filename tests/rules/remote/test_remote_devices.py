@@ -67,7 +67,7 @@ def test_a_device_that_is_dropped_ends_its_connections_and_its_thread(ends: Ends
 
 @pytest.mark.rule("M14")
 def test_many_devices_leave_no_file_descriptor(ends: Ends) -> None:
-    before = 0
+    counts: list[int] = []
     for _ in range(4):
         with ends.open() as device, device.create_surface(8, 8) as surface, surface.access():
             surface.write(random_pixels(surface, 1))
@@ -75,9 +75,9 @@ def test_many_devices_leave_no_file_descriptor(ends: Ends) -> None:
         wait_until(lambda: ends.viewer.statistics().programs == 0)
         wait_until(lambda: ends.viewer._server.statistics().workers == 0)
         ends.viewer._pictures.reap()
-        if before:
-            wait_until(lambda: len(open_fds()) <= before)
-        before = len(open_fds())
+        if counts:
+            wait_until(lambda: len(open_fds()) <= counts[0])
+        counts.append(len(open_fds()))
 
 
 @pytest.mark.rule("M9", "M14")
