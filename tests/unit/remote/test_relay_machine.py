@@ -169,7 +169,7 @@ def test_a_full_lane_holds_up_no_upload_that_it_waits_for() -> None:
         remoting.draw(dying, [first, second], 4, writes=True)  # two uploads, before the list
         remoting.die(dying)
         for _ in range(5):
-            remoting.draw(other, [second], 600, writes=True)  # its lane is full, until the dead program's turn
+            remoting.draw(other, [second], 600, writes=True)  # its lane is full until the first program's turn
         remoting.transfer(other, third, 1, is_upload=True)
         assert other.waiting
         remoting.settle()
