@@ -19,6 +19,7 @@ from vkshare.server.loop import READ, WRITE, Loop
 
 _log = logging.getLogger("vkshare.remote")
 
+_LINGER = 1.0  # seconds that close() waits for the other side, which has to know that it was no break
 _FRAMES = 16  # sent in one turn of the loop, so that reading gets its turn too
 
 
@@ -92,6 +93,8 @@ class LinkThread:
                 self._fail(f"{type(error).__name__} on the link's thread: {error}")
         finally:
             self._say_goodbye()
+            if self._wire is not None:
+                self._wire.linger(_LINGER)
             self._close_all()
             self.loop.close()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import ssl
+import time
 
 _READ_SIZE = 1 << 16
 _UNSENT = 1 << 15  # bytes that the kernel queues ahead of a control message, about (rule M8)
@@ -128,6 +130,26 @@ class Wire:
                 return
             self.sent += sent
             del self._out[:sent]
+
+    def linger(self, seconds: float) -> None:
+        """Sends what is queued, and waits until the peer has ended the connection too.
+
+        A socket that is closed with bytes that were not read resets the connection, and the peer
+        might lose the last bytes that were sent to it.
+        """
+        deadline, is_shut = time.monotonic() + seconds, False
+        poll = select.poll()
+        with contextlib.suppress(OSError):
+            while (left := deadline - time.monotonic()) > 0:
+                self.flush()
+                if not self._out and not is_shut:
+                    self._sock.shutdown(socket.SHUT_WR)
+                    is_shut = True
+                poll.register(self._sock, select.POLLIN | (select.POLLOUT if self._out else 0))
+                poll.poll(left * 1e3)
+                with contextlib.suppress(BlockingIOError):
+                    if not self._sock.recv(_READ_SIZE):
+                        return
 
     def close(self) -> None:
         """Closes the socket; bytes that wait are dropped. Idempotent."""

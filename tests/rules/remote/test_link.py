@@ -279,6 +279,20 @@ def test_control_overtakes_bulk_on_a_slow_link_whose_queue_is_long(stack: ExitSt
     assert len(lanes) == 12
 
 
+@pytest.mark.rule("M6")
+def test_a_close_is_told_from_a_break_while_messages_arrive(stack: ExitStack) -> None:
+    """Bytes that the closing side has not read would reset the connection, and its last packet would be lost."""
+    for _ in range(rounds(1000, 10)):
+        host, viewer = End(), End()
+        with listen(host) as listener, join(viewer, listener.address) as link:
+            for lane in range(1, 5):
+                listener.link.send(lane, random.Random(lane).randbytes(1 << 19))
+            viewer.until(lambda: viewer.messages)  # noqa: B023
+            link.close()
+            host.until_state(LOST)
+            assert BROKEN not in host.states
+
+
 # ---- hostile peers ---------------------------------------------------------------------------------------------------
 
 
