@@ -112,7 +112,7 @@ class Encoder(FlagClosing):
         """The codec of the video, "h264", "vp9" or "av1"; empty without video."""
         return self._codec
 
-    def attach(self, send: Send) -> Viewer:
+    def attach(self, send: Send, codecs: Sequence[str] | None = None) -> Viewer:
         """Begin to send pictures to a viewer: CONFIG first, and then the newest picture as soon as there is one.
 
         Parameters
@@ -120,6 +120,9 @@ class Encoder(FlagClosing):
         send
             Called with each message, in order, on the encoder's thread. It must not block: at most 3 frames are on
             their way.
+        codecs
+            Those that the viewer can decode. Without the encoder's among them it gets no video in any mode, because
+            it would never acknowledge video. None: it can decode each.
 
         Returns
         -------
@@ -135,7 +138,8 @@ class Encoder(FlagClosing):
         with self._changed:
             if self._closed:
                 raise ClosedError("this Encoder is closed")
-            viewer = Viewer(self, send, ViewerState(self._grid.everything, has_video=bool(self._codec)))
+            has_video = bool(self._codec) and (codecs is None or self._codec in codecs)
+            viewer = Viewer(self, send, ViewerState(self._grid.everything, has_video=has_video))
             if self._picture is not None:
                 viewer._state.change(self._grid.everything, False, self._clock())
             self._viewers.append(viewer)
@@ -232,7 +236,7 @@ class Encoder(FlagClosing):
         codec = video.codec_string(self._codec, width, height, self._rate) if self._codec else ""
         for viewer in new:
             viewer._is_greeted = True
-            self._send(viewer, messages.config(width, height, codec, self._name))
+            self._send(viewer, messages.config(width, height, codec if viewer._state.has_video else "", self._name))
 
     def _take(self) -> None:
         """Take the newest picture, if there is one, and note its damage for each viewer."""

@@ -89,6 +89,11 @@ class ViewerState:
         return tuple(frame for frame, _ in self._unacknowledged)
 
     @property
+    def has_video(self) -> bool:
+        """Whether video can be sent to this viewer at all."""
+        return self._has_video
+
+    @property
     def has_room(self) -> bool:
         """Whether another frame may be sent."""
         waiting = self._unacknowledged

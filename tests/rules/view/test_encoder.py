@@ -40,7 +40,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 class Page:
     """A viewer as a page is: it decodes what comes, and acknowledges what it shows, unless it is stopped."""
 
-    def __init__(self, encoder: Encoder, *, is_stopped: bool = False) -> None:
+    def __init__(self, encoder: Encoder, *, is_stopped: bool = False, codecs: tuple[str, ...] | None = None) -> None:
         self.is_stopped = is_stopped
         self.canvas: np.ndarray[Any, Any] | None = None
         self.kinds: deque[messages.Kind] = deque(maxlen=1000)  # of the pictures that came
@@ -49,7 +49,7 @@ class Page:
         self.bytes = 0
         self._decoder: Any = None
         self._attached = threading.Event()
-        self.viewer: Viewer = encoder.attach(self._receive)
+        self.viewer: Viewer = encoder.attach(self._receive, codecs)
         self._attached.set()
 
     def _receive(self, message: bytes) -> None:
@@ -311,6 +311,23 @@ def test_an_encoder_of_video_that_fails_leaves_pictures_lossless(
             wait_until(lambda picture=picture: page.shows(picture))  # type: ignore[misc]
     assert (page.codec, shown.encoder.codec) == ("", "")
     assert set(page.kinds) == {messages.Kind.TILES}
+
+
+@pytest.mark.rule("W3")
+@pytest.mark.parametrize("mode", ["auto", "video"])
+def test_a_viewer_that_cannot_decode_the_video_gets_tiles_while_others_get_video(shown: Shown, mode: str) -> None:
+    need_h264()
+    without, other = Page(shown.encoder, codecs=("av1",)), Page(shown.encoder)
+    for page in (without, other):
+        page.viewer.set_mode(mode)
+    for step in range(8):
+        picture = gradient(step)
+        shown.send(picture)
+        wait_until(lambda picture=picture: without.shows(picture))  # type: ignore[misc]
+        shown.now += 0.01
+    wait_until(lambda: messages.Kind.VIDEO in other.kinds)
+    assert (without.codec, set(without.kinds)) == ("", {messages.Kind.TILES})
+    assert other.codec.startswith("avc1.")
 
 
 @pytest.mark.parametrize("codecs", [(), ("vp9",)])
