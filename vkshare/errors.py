@@ -165,3 +165,7 @@ class DescriptorError(VkshareError):
 
 class RemoteLostError(VkshareError):
     """The connection to the other machine is gone."""
+
+
+class RemoteDeviceLostError(RemoteLostError, DeviceLostError):
+    """A remote device is lost, because the connection to the machine that it draws on is gone."""

@@ -23,6 +23,7 @@ BELOW_VKSHARE_ERROR = [
     errors.DeviceMismatchError("another device"),
     errors.DescriptorError("forged"),
     errors.RemoteLostError("gone"),
+    errors.RemoteDeviceLostError("gone"),
 ]
 
 

@@ -21,7 +21,7 @@ from vkshare.server.client import Client
 from vkshare.server.messages import Body, Hello, encode
 from vkshare.server.messages import Op as ServerOp
 from vkshare.server.wire import VERSION
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, statuses
 from vkshare.util.closing import on_error
 from vkshare.util.library_calls import check, lib, pointer
 from vkshare.window.events import Event, event_of
@@ -168,6 +168,7 @@ class HostConnection:
         """The device is lost, if the host or the viewer is gone."""
         device = None if self._device is None else self._device()
         if device is not None and self._why and not self._closed.is_set():
+            statuses.remote_losses[self] = self._why
             with contextlib.suppress(VkshareError):
                 device._mark_lost()
 
@@ -202,6 +203,7 @@ class HostConnection:
     def close(self) -> None:
         """Ends the context. Idempotent."""
         self._closed.set()
+        statuses.remote_losses.pop(self, None)
         self._wake()
         if threading.current_thread() is not self._listener:
             self._listener.join()

@@ -7,7 +7,7 @@ import os
 from vkshare import errors
 from vkshare._library import ffi, lib
 
-__all__ = ["exception", "last_text"]
+__all__ = ["exception", "last_text", "remote_losses"]
 
 # The class, the text if the C library gave none, and what to do next.
 _TABLE: dict[int, tuple[type[Exception], str, str]] = {
@@ -65,6 +65,11 @@ _TABLE: dict[int, tuple[type[Exception], str, str]] = {
 }
 
 
+# Why remote devices are lost that are still open, by any keys, the newest last. A status does not tell of which device
+# it is, so a local device that is lost beside them has the same text.
+remote_losses: dict[object, str] = {}
+
+
 def exception(status: int, what: str, text: str | None, code: int) -> Exception:
     """Return the exception of a status that is not VKS_OK; C calls it.
 
@@ -80,6 +85,8 @@ def exception(status: int, what: str, text: str | None, code: int) -> Exception:
     if status not in _TABLE:
         return SystemError(f"{what}: unknown status {status} of the core")
     kind, fallback, hint = _TABLE[status]
+    if status == lib.VKS_DEVICE_LOST and not text and remote_losses:
+        kind, fallback = errors.RemoteDeviceLostError, f"the device is lost: {[*remote_losses.values()][-1]}"
     return kind(f"{what}: {text or fallback}{'; ' if hint else ''}{hint}")
 
 

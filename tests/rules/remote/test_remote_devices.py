@@ -15,7 +15,7 @@ from support.remote_ends import TOKEN, WAIT, Ends, random_pixels
 from support.shared_handles import wait_until
 
 import vkshare as vks
-from vkshare.errors import RemoteLostError, VkshareError
+from vkshare.errors import DeviceLostError, RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.remote.device import open_device
 from vkshare.remote.link import Link
@@ -201,3 +201,27 @@ def test_a_loss_that_arrives_with_an_answer_is_noticed(
             with suppress(VkshareError):  # it may be lost before the call returns
                 device.create_surface(8, 8).close()
             wait_until(lambda: device.is_lost)
+
+
+@pytest.mark.rule("M6", "M17")
+def test_calls_of_a_lost_device_say_why_it_is_lost(stack: ExitStack, vks_device: vks.Device) -> None:
+    host = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN))
+    with vks.remote.Viewer(host.address, token=TOKEN, device=vks_device, headless=True):
+        device = host.open(WAIT)
+        surface = device.create_surface(8, 8)
+    wait_until(lambda: device.is_lost)
+    for call in (
+        lambda: device.create_surface(8, 8),
+        lambda: device.submit(device.record()),
+        lambda: surface.acquire(0, 0),
+        device.create_fence,
+    ):
+        with pytest.raises(RemoteLostError, match="the other side closed the link") as raised:
+            call()
+        assert isinstance(raised.value, DeviceLostError)
+    surface.close()
+    device.close()
+    lost = vks.open(backend="cpu")  # another reason than that of a device that is closed
+    lost._mark_lost()
+    with lost, pytest.raises(DeviceLostError, match="lost; close it"):
+        lost.create_surface(8, 8)
