@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ class Context:
     pictures: deque[Context]  # programs that wait to send a picture, of all
     secret: bytes = field(default_factory=lambda: os.urandom(16))
     stream: ServedClient | None = None
-    images: set[int] = field(default_factory=set)
+    images: Counter[int] = field(default_factory=Counter)  # the program's handles of each
     windows: set[int] = field(default_factory=set)
     stages: dict[int, tuple[int, int]] = field(default_factory=dict)  # fd, size
     reading: int = 0  # answers with pixels that are on their way

@@ -246,16 +246,19 @@ class Relay:
 
     def _use(self, context: Context, image: Image) -> None:
         image.users.add(context.number)
-        context.images.add(image.spec.id)
+        context.images[image.spec.id] += 1
 
     def _close_image(self, client: ServedClient, request: Request) -> None:
         context = self._of(client)
-        self._image(context, request.body.id)
-        self._forget(context, request.body.id)
+        number: int = request.body.id
+        self._image(context, number)
+        context.images[number] -= 1
+        if not context.images[number]:
+            self._forget(context, number)
 
     def _forget(self, context: Context, number: int) -> None:
         """The context uses it no more. The viewer frees it after the last turn, once no context does."""
-        context.images.discard(number)
+        del context.images[number]
         image = self._images[number]
         image.users.discard(context.number)
         if not image.users:

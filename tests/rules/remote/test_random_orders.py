@@ -1,4 +1,4 @@
-"""Random schedules of several programs over several surfaces, against the same schedule on one device. Rules M2, M15."""
+"""Random schedules of several programs, against the same schedule on one device. Rules M2, M15."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def draw(device: vks.Device, used: list[vks.Surface], dice: random.Random) -> No
 
 
 def pictures(surfaces: list[vks.Surface], steps: list[Step]) -> list[np.ndarray]:
-    """What the surfaces show after all steps."""
+    """Returns the pixels of the surfaces after all steps."""
     found = []
     for i, surface in enumerate(surfaces):
         with surface.access(sum(i in step.surfaces for step in steps), 0, WAIT):

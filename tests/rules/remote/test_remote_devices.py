@@ -65,6 +65,15 @@ def test_a_device_that_is_dropped_ends_its_connections_and_its_thread(ends: Ends
     assert "vks-remote" not in [thread.name for thread in threading.enumerate()]
 
 
+@pytest.mark.rule("M14", "M15")
+def test_a_surface_that_its_own_program_opens_again_lives_until_its_last_handle_is_closed(ends: Ends) -> None:
+    with ends.open() as device, device.create_surface(8, 8) as surface:
+        with surface.export() as descriptor, device.open_surface(descriptor) as again, again.access() as view:
+            device.submit(device.record().clear(view, (1, 0, 0, 1)))
+        with surface.access():
+            assert surface.read()[0, 0].tolist() == [255, 0, 0, 255]
+
+
 @pytest.mark.rule("M14")
 def test_many_devices_leave_no_file_descriptor(ends: Ends) -> None:
     counts: list[int] = []
