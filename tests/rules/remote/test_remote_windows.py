@@ -1,0 +1,121 @@
+"""Windows of remote programs at the viewer. Rules M4, M7, M14."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from support.remote_ends import WAIT, Ends
+from support.shared_handles import wait_until
+
+import vkshare as vks
+from vkshare.errors import RemoteLostError
+from vkshare.remote import relay_messages as m
+
+pytestmark = pytest.mark.no_driver
+
+
+@pytest.fixture
+def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
+    with ExitStack() as opened:
+        yield opened
+
+
+def _show(device: vks.Device, swapchain: vks.Swapchain, number: int) -> None:
+    with swapchain.frame(timeout=WAIT) as frame:
+        device.submit(device.record().clear(frame.view, (number / 255, 0, 0, 1)))
+
+
+def _seen(ends: Ends, title: str) -> int:
+    pixels = ends.viewer.pictures().get(title)
+    return -1 if pixels is None else int(pixels[0, 0, 0])
+
+
+@pytest.mark.rule("M14")
+def test_windows_of_several_programs_show_their_own_frames(stack: ExitStack, vks_device: vks.Device) -> None:
+    ends = Ends(stack, vks_device)
+    stack.enter_context(ends.showing())
+    devices = [stack.enter_context(ends.open()) for _ in range(2)]
+    swapchains = [
+        stack.enter_context(device.create_swapchain(ends.host.window(16, 8, f"{program} {number}")))
+        for program, device in enumerate(devices)
+        for number in range(2)
+    ]
+
+    def draw(program: int) -> None:
+        for frame in range(6):
+            for number in range(2):
+                _show(devices[program], swapchains[2 * program + number], 100 * program + 10 * number + frame)
+
+    threads = [threading.Thread(target=draw, args=(program,)) for program in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for program in range(2):
+        for number in range(2):
+            title, last = f"{program} {number}", 100 * program + 10 * number + 5
+            wait_until(lambda title=title, last=last: _seen(ends, title) == last)  # type: ignore[misc]
+    swapchains[1].close()
+    wait_until(lambda: sorted(ends.viewer.pictures()) == ["0 0", "1 0", "1 1"])
+
+
+@pytest.mark.rule("M7", "M14")
+def test_a_stalled_link_shows_the_newest_frame_and_skips_others(stack: ExitStack, vks_device: vks.Device) -> None:
+    ends = Ends(stack, vks_device, delay=0.001)
+    stack.enter_context(ends.showing())
+    device = stack.enter_context(ends.open())
+    swapchain = stack.enter_context(device.create_swapchain(ends.host.window(16, 8, "shown"), present_mode="mailbox"))
+    _show(device, swapchain, 1)
+    wait_until(lambda: _seen(ends, "shown") == 1)
+    assert ends.link is not None
+    before = ends.viewer.statistics().arrived
+    ends.link.stall(0.5)
+    for number in range(2, 200):  # no frame waits for the link
+        _show(device, swapchain, number)
+    wait_until(lambda: _seen(ends, "shown") == 199)
+    assert ends.viewer.statistics().arrived - before < 198
+    with device.create_surface(8, 8) as surface, surface.access():  # the turns of frames that were skipped are over
+        device.submit(device.record().clear(surface, (0, 1, 0, 1)))
+        assert surface.read()[0, 0].tolist() == [0, 255, 0, 255]
+
+
+@pytest.mark.rule("M14")
+def test_a_killed_program_closes_its_windows(stack: ExitStack, vks_device: vks.Device) -> None:
+    ends = Ends(stack, vks_device)
+    stack.enter_context(ends.showing())
+    device = ends.open()
+    swapchain = device.create_swapchain(ends.host.window(16, 8, "killed"))
+    _show(device, swapchain, 1)
+    wait_until(lambda: _seen(ends, "killed") == 1)
+    client = device._backend.connection._client  # type: ignore[attr-defined]
+    client._channel._sock.shutdown(2)  # as the kernel does for a process that died
+    wait_until(lambda: ends.viewer.pictures() == {})
+    device.close()
+
+
+@pytest.mark.rule("M14")
+def test_events_that_are_malformed_end_the_programs_device_and_no_other(
+    stack: ExitStack, vks_device: vks.Device
+) -> None:
+    ends = Ends(stack, vks_device)
+    stack.enter_context(ends.showing())
+    devices = [stack.enter_context(ends.open()) for _ in range(4)]
+    texts = [b"[" * 4000, b'{"event_type":"resize","time_stamp":1}', b"\xff", b"{}"]
+    for device, text in zip(devices, texts, strict=True):
+        window = ends.host.window(16, 8, "shown")
+        swapchain = device.create_swapchain(window)
+        _show(device, swapchain, 1)
+        wait_until(lambda: _seen(ends, "shown") == 1)
+        ((number, shown),) = ends.viewer._windows._windows.items()
+        ends.viewer._tell(shown.client, m.Input(number, text))
+        wait_until(lambda device=device: device.is_lost)  # type: ignore[misc]
+        with pytest.raises(RemoteLostError):
+            window.events()
+        device.close()
+        wait_until(lambda: ends.viewer.pictures() == {})
+    with ends.open() as device, device.create_surface(8, 8) as surface, surface.access():
+        assert np.array_equal(surface.read(), np.zeros((8, 8, 4), np.uint8))
