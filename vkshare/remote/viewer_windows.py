@@ -28,6 +28,7 @@ _log = logging.getLogger("vkshare.remote")
 Tell = Callable[[int, m.Input], object]  # the session's client, and an event of its window
 
 
+MOST_WINDOWS = 64  # of one program; its host has fewer, but those that were closed end in the next turn()
 _SLICE = 0.004  # seconds between looks whether a copy still waits
 _BUFFERS = 4  # pictures of a window: one is shown, the others may wait for the turns of other programs
 
@@ -64,12 +65,18 @@ class _Shown:
         """A surface for a copy of such a picture, which nothing waits for, or the oldest that does; None: make one."""
         self.settle()
         for surface in self.spare:
-            if (surface.width, surface.height, surface.format) == (picture.width, picture.height, picture.format):
+            if _matches(surface, picture):
                 self.spare.remove(surface)
                 return surface
         while self.spare:
             self.spare.pop().close()
-        return self.pending.popleft().surface if len(self.pending) >= _BUFFERS - 1 else None
+        if len(self.pending) < _BUFFERS - 1:
+            return None
+        oldest = self.pending.popleft().surface
+        if _matches(oldest, picture):
+            return oldest
+        oldest.close()
+        return None
 
     def settle(self) -> bool:
         """Makes the newest picture that is ready the front; whether it is one that was not shown."""
@@ -91,6 +98,10 @@ class _Shown:
                 thing.close()
 
 
+def _matches(surface: Surface, picture: Surface) -> bool:
+    return (surface.width, surface.height, surface.format) == (picture.width, picture.height, picture.format)
+
+
 class ViewerWindows:
     """The windows of one viewer."""
 
@@ -110,6 +121,8 @@ class ViewerWindows:
         with self._changed:
             if spec.id in self._windows:
                 raise InvalidCallError(f"window {spec.id} is open already")
+            if sum(shown.client == client for shown in self._windows.values()) >= MOST_WINDOWS:
+                raise InvalidCallError(f"this program has {MOST_WINDOWS} windows")
             self._windows[spec.id] = _Shown(spec, client)
             self._changed.notify_all()
 
@@ -120,20 +133,20 @@ class ViewerWindows:
             if shown is None or shown.client != client:
                 raise InvalidCallError(f"this program has no window {number}")
             copy = shown.take_surface(picture)
-            if copy is None or (copy.width, copy.height, copy.format) != (
-                picture.width,
-                picture.height,
-                picture.format,
-            ):
-                if copy is not None:
-                    copy.close()
-                copy = self._device.create_surface(picture.width, picture.height, picture.format)
+        # submit() may wait for other programs, which must be able to show their pictures meanwhile
+        if copy is None:
+            copy = self._device.create_surface(picture.width, picture.height, picture.format)
+        with on_error(copy.close):
+            if not copy.is_owned:
                 copy.acquire()
-            with on_error(copy.close):
-                submission = self._device.submit(self._device.record().copy(picture, copy))
-            shown.pending.append(_Buffer(copy, submission))
+            submission = self._device.submit(self._device.record().copy(picture, copy))
+        with self._changed:
             self.arrived += 1
-            self._changed.notify_all()
+            if self._windows.get(number) is shown:
+                shown.pending.append(_Buffer(copy, submission))
+                self._changed.notify_all()
+                return
+        copy.close()  # the window was closed meanwhile
 
     def end(self, client: int, number: int) -> None:
         """Closes a window."""
