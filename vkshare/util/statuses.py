@@ -65,8 +65,8 @@ _TABLE: dict[int, tuple[type[Exception], str, str]] = {
 }
 
 
-# Why remote devices are lost that are still open, by any keys, the newest last. A status does not tell of which device
-# it is, so a local device that is lost beside them has the same text.
+# Why remote devices are lost that are still open, by any keys, the newest last. A status does not
+# name its device, so the error of a local device that is lost beside them has the same text.
 remote_losses: dict[object, str] = {}
 
 
