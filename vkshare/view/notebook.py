@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -178,8 +178,8 @@ class Shown(Scoped):
         if self.widget is not None:
             self.widget.close()
 
-    def _attach(self, send: Callable[[bytes], None]) -> Any:
-        return self._show.attach(send)
+    def _attach(self, send: Callable[[bytes], None], codecs: Sequence[str]) -> Any:
+        return self._show.attach(send, codecs)
 
     def _send(self, content: dict[str, Any], buffers: list[bytes]) -> None:
         if self.widget is not None:

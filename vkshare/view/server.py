@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -209,8 +209,8 @@ class ViewServer(FlagClosing):
             return f"{where}, its source has ended>"
         return f"{where}, {self._service.snapshot()[0].viewers} viewers>"
 
-    def _attach(self, send: Callable[[bytes], None]) -> EncoderViewer:
-        return self._show.attach(send)
+    def _attach(self, send: Callable[[bytes], None], codecs: Sequence[str]) -> EncoderViewer:
+        return self._show.attach(send, codecs)
 
     def _notify(self) -> None:
         """The source has ended."""

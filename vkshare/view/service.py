@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import cast
@@ -81,7 +81,7 @@ class Service:
         listener: socket.socket,
         policy: Policy,
         tls: ssl.SSLContext | None,
-        attach: Callable[[Callable[[bytes], None]], EncoderViewer],
+        attach: Callable[[Callable[[bytes], None], Sequence[str]], EncoderViewer],
         on_event: Callable[[ViewerEvent], None],
         limits: Limits,
     ) -> None:

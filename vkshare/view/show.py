@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.pipe_ends import Receiver
@@ -98,10 +98,10 @@ class Show(Scoped):
         """Why the source has ended; None while it goes on."""
         return self._end
 
-    def attach(self, send: Send) -> EncoderViewer:
-        """Begin to send pictures to a viewer. `send` is called on the encoder's thread."""
+    def attach(self, send: Send, codecs: Sequence[str] | None = None) -> EncoderViewer:
+        """Begin to send pictures to a viewer that can decode these codecs. `send` is called on the encoder's thread."""
         with self._lock:
-            viewer: EncoderViewer = self._pictures.encoder.attach(lambda data: self._pass(send, data))
+            viewer: EncoderViewer = self._pictures.encoder.attach(lambda data: self._pass(send, data), codecs)
             return viewer
 
     def picture(self, timeout: float) -> Picture | None:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -40,7 +40,7 @@ class ViewerSession:
     number
         Of the connection, from 1; events carry it.
     attach
-        Gives the encoder the function that sends, and returns the encoder's end. Called once the page has said hello.
+        Gives the encoder the function that sends and the codecs of the page's hello, and returns the encoder's end.
     on_event
         Called with each input event, in order.
     abort
@@ -50,7 +50,7 @@ class ViewerSession:
     def __init__(
         self,
         number: int,
-        attach: Callable[[Callable[[bytes], None]], EncoderViewer],
+        attach: Callable[[Callable[[bytes], None], Sequence[str]], EncoderViewer],
         on_event: Callable[[ViewerEvent], None],
         abort: Callable[[], None],
     ) -> None:
@@ -141,7 +141,7 @@ class ViewerSession:
         viewer = self._viewer
         match message:
             case messages.Hello() if viewer is None:
-                self._viewer = self._attach(self.send)
+                self._viewer = self._attach(self.send, message.codecs)
             case _ if viewer is None:
                 raise ValueError("the first message is a hello")
             case messages.Ack():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from vkshare.view.input import Held, ViewerEvent, event_of
 if TYPE_CHECKING:
     from vkshare.view.viewer_session import EncoderViewer
 
-    Attach = Callable[[Callable[[bytes], None]], EncoderViewer]
+    Attach = Callable[[Callable[[bytes], None], Sequence[str]], EncoderViewer]
 
 MOST_VIEWS = 16  # at once; the oldest gives way, because a page that was reloaded says no farewell
 _MOST_ID = 64  # characters
@@ -99,7 +99,7 @@ class WidgetViews:
 
     def _handle(self, name: str, message: messages.FromPage) -> None:
         if isinstance(message, messages.Hello):
-            self._begin(name)
+            self._begin(name, message.codecs)
             return
         view = self._views.get(name)
         if view is None or view.viewer is None:  # of a page whose view has given way, or of before its new hello
@@ -115,7 +115,7 @@ class WidgetViews:
                 view.held.note(event)
                 self._on_event(event)
 
-    def _begin(self, name: str) -> None:
+    def _begin(self, name: str, codecs: Sequence[str]) -> None:
         view = self._views.get(name)
         if view is None:
             while len(self._views) >= MOST_VIEWS:
@@ -123,7 +123,7 @@ class WidgetViews:
             self._number += 1
             view = self._views[name] = _View(self._number)
         _close(view)
-        view.viewer = self._attach(lambda data: self._pass(name, data))
+        view.viewer = self._attach(lambda data: self._pass(name, data), codecs)
 
     def _pass(self, name: str, data: bytes) -> None:
         self.sent += 1

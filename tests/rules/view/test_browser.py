@@ -109,6 +109,29 @@ def test_video_is_near_the_picture_the_badge_names_it_and_lossless_is_exact_agai
     assert page.text_content("#mode") == "lossless"
 
 
+@pytest.mark.rule("W3", "W7")
+@pytest.mark.parametrize(
+    "script",
+    ["delete window.VideoDecoder", "VideoDecoder.isConfigSupported = async (config) => ({ supported: false, config })"],
+    ids=["no decoder", "another codec"],
+)
+def test_a_browser_that_decodes_no_video_goes_on_with_exact_pictures(show: Any, new_page: Any, script: str) -> None:
+    source = show(160, 128)
+    page = new_page()
+    page.add_init_script(script)
+    source.send(noise(160, 128))
+    page.goto(source.server.url)
+    equals(page, noise(160, 128))
+    if page.is_enabled("#quality"):
+        page.select_option("#quality", "video")
+    for step in range(20):
+        source.send(noise(160, 128, seed=step))
+        page.wait_for_timeout(20)
+    source.send(noise(160, 128, seed=99))
+    equals(page, noise(160, 128, seed=99))
+    assert page.text_content("#mode") == "lossless"
+
+
 @pytest.mark.rule("W6", "W7")
 def test_the_token_leaves_the_address_bar_and_a_reload_keeps_the_picture(show: Any, new_page: Any) -> None:
     source = show(32, 32)

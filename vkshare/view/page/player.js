@@ -112,7 +112,10 @@ export class Player {
     this.#on.configured(message);
     if (!message.codec || !this.#canDecode) return;
     if (!(await this.#video.configure(message.codec, message.width, message.height))) {
-      this.#on.send({ type: "mode", mode: "lossless" });
+      // The hello of the next connection says so: no mode that the user chooses brings video then.
+      this.#canDecode = false;
+      this.#on.withoutVideo("This browser cannot decode the video: pictures come lossless");
+      this.#on.restart();
     }
   }
 
