@@ -117,7 +117,11 @@ def _keeps_its_files(counts: list[Counter[str]]) -> None:
 
 def _files() -> Counter[str]:
     """The open files of this process, by their kinds."""
-    return Counter(re.sub(r"[0-9]+", "", os.readlink(f"/proc/self/fd/{fd}")) for fd in open_fds())
+    found = Counter[str]()
+    for fd in open_fds():
+        with contextlib.suppress(OSError):  # another thread has closed it
+            found[re.sub(r"[0-9]+", "", os.readlink(f"/proc/self/fd/{fd}"))] += 1
+    return found
 
 
 def _draws(device: vks.Device) -> None:
