@@ -235,7 +235,7 @@ def _end_programs(ends: Ends, end: Callable[[subprocess.Popen[str]], None], coun
 
 def _pictures_of(viewer: vks.remote.Viewer) -> int:
     viewer._pictures.reap()
-    return len(viewer._pictures._pictures)
+    return len(viewer._pictures._pictures) + len(viewer._pictures._used)
 
 
 @pytest.mark.rule("M6")
