@@ -105,7 +105,7 @@ class Server:
         import vkshare as vks
 
         kinds = Server, vks.Device, vks.Surface, vks.Buffer, vks.Fence, vks.CommandList, vks.Submission
-        queues = vks.SurfaceQueue, vks.Producer, vks.Consumer, vks.Sender, vks.Receiver
+        queues = vks.SurfaceQueue, vks.Producer, vks.Consumer, vks.Sender, vks.Receiver, vks.Publication
         if not isinstance(thing, (*kinds, *queues)):
             return None
         number = self._numbers.get(id(thing))

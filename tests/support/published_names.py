@@ -18,19 +18,26 @@ from support.shared_handles import wait_until
 from vkshare.core import watching
 from vkshare.core.service_thread import service
 from vkshare.errors import AcquireTimeout, ClosedError
+from vkshare.ipc import sockets
 
 LIMIT = 30  # seconds
 
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """XDG_RUNTIME_DIR of this process. After the test no name is left in it, and no thread that serves one."""
+    """XDG_RUNTIME_DIR of this process. After the test no name is left in it.
+
+    The names of the user's other programs, in the folder in /tmp, are hidden from this process.
+    """
     folder = Path(tempfile.mkdtemp(prefix="vks-"))
+    other = folder.with_name(f"{folder.name}-tmp")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setattr(sockets, "_in_tmp", lambda: other)
     yield folder
     vks.find()  # removes what killed processes left
     left = list(folder.iterdir())
     shutil.rmtree(folder)
+    shutil.rmtree(other, ignore_errors=True)
     assert left == []
 
 

@@ -40,8 +40,8 @@ MEMBERS = {
     "Headless": "height width",
     "KeyedMutex": "next_key statistics",
     "Producer": "close device enqueue flush is_closed metadata_size recover statistics surfaces",
-    "Publication": "close is_closed kind name statistics",
-    "Published": "adapter adapter_name backend format height key kind name pid rate width",
+    "Publication": "close events is_closed kind name statistics",
+    "Published": "adapter adapter_name backend format height key kind name pid rate wants_input width",
     "QueueDescriptor": (
         "close duplicate fd_count from_bytes is_closed queue_count recv send spec surface_count to_bytes"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import os
 import time
 import uuid
@@ -19,11 +20,13 @@ from vkshare.core.pipe_ends import Receiver, Sender
 from vkshare.core.queue import export_all
 from vkshare.core.service_thread import service
 from vkshare.core.surface import Surface
-from vkshare.errors import ClosedError, DescriptorError, UnsupportedError, VkshareError
+from vkshare.core.viewer_input import PublishedInput, ViewerEvents
+from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.ipc import names
 from vkshare.ipc.descriptors import Descriptor, SurfaceDescriptor
 from vkshare.ipc.name_server import NameServer
 from vkshare.ipc.queue_descriptor import QueueDescriptor
+from vkshare.ipc.viewer_events import ViewerEvent
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 
@@ -55,6 +58,7 @@ class Published:
     adapter: uuid.UUID  # of its device
     adapter_name: str
     key: int  # of a surface: the key that a release leaves when the picture is complete
+    wants_input: bool  # the publisher takes input events of those that watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,11 @@ class Publication(FlagClosing):
 
     _unpicklable = "open_published() opens what it names in another process"
 
-    def __init__(self, source: Watchable, name: str, key: int) -> None:
+    def __init__(self, source: Watchable, name: str, key: int, wants_input: bool) -> None:
         self._closed = True
         self._owner = os.getpid()
-        self._publisher = _Publisher(source, names.checked(name), key)
+        self._events = ViewerEvents() if wants_input else None
+        self._publisher = _Publisher(source, names.checked(name), key, self._events)
         self._server = _Server(self._publisher)
         with on_error(self._server.close):
             self._closed = False
@@ -111,6 +116,38 @@ class Publication(FlagClosing):
         counts = len(outlet.watchers), outlet.copies, outlet.skipped
         return PublicationStatistics(self._publisher.rate(), server.requests, server.garbage, *counts)
 
+    def events(self, timeout: float | None = 0) -> list[ViewerEvent]:
+        """Returns the input events of all viewers since the last call, oldest first (rule W5).
+
+        Viewers of the name send them: ``vkshare view``, in a window or a browser, and notebooks.
+        Events that follow one another and say the same thing are merged, as rendercanvas merges them.
+        At most 4096 wait; then the oldest are dropped. A viewer that goes releases what it held.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for the first event; 0 returns at once, None waits until there is one or the name ends.
+
+        Returns
+        -------
+        list of ViewerEvent
+            In the vocabulary of rendercanvas, with positions in pixels of the picture. Empty if none came.
+
+        Raises
+        ------
+        InvalidCallError
+            It was published without ``wants_input=True``.
+
+        Examples
+        --------
+        >>> with surface.publish("desk", wants_input=True) as desk:
+        ...     desk.events()
+        []
+        """
+        if self._events is None:
+            raise InvalidCallError(f"{self!r} takes no input: publish(name, wants_input=True) does")
+        return self._events.take(timeout)
+
     def close(self) -> None:
         """Ends the name: it is free at once, and pipes that were opened by it to watch end. Idempotent.
 
@@ -119,7 +156,7 @@ class Publication(FlagClosing):
         if self._owner != os.getpid():
             return
         self._closed = True
-        self._server.close()
+        self._server.close()  # and the waits of events()
         service.wake()
         source = self._publisher.source
         if source is not None:
@@ -136,8 +173,10 @@ class Publication(FlagClosing):
 class _Publisher:
     """The source, as a name server sees it. For the service thread, but for rate()."""
 
-    def __init__(self, source: Watchable, name: str, key: int) -> None:
+    def __init__(self, source: Watchable, name: str, key: int, events: ViewerEvents | None) -> None:
         self.name = name
+        self.events = events
+        self._viewers = itertools.count(1)
         self.kind = source._published_as
         self.outlet = source._outlet(key)  # refuses what has no picture
         self._key = key
@@ -163,6 +202,7 @@ class _Publisher:
             adapter=device.adapter.uuid,
             adapter_name=printable[:256],
             key=self._key,
+            wants_input=self.events is not None,
         )
 
     def open(self) -> Descriptor:
@@ -176,6 +216,11 @@ class _Publisher:
     def watch(self, count: int) -> _Watch:
         self._open_source()
         return _Watch(self.outlet, arguments.integer("count", count, 1, MOST_SURFACES))
+
+    def input(self) -> PublishedInput:
+        if self.events is None:
+            raise UnsupportedError(f"input to {self.name!r}", "its publisher did not ask for it (wants_input=True)")
+        return PublishedInput(self.events, next(self._viewers))
 
     def _open_source(self) -> Watchable:
         source = self._source()
@@ -213,6 +258,11 @@ class _Server(NameServer):
     def interest(self, now: float) -> tuple[dict[int, int], float]:
         fds, until = super().interest(now)
         return fds, min(until, self._sample_at)
+
+    def close(self) -> None:
+        super().close()
+        if self._publisher.events is not None:
+            self._publisher.events.close()
 
     def turn(self, now: float, ready: Mapping[int, int]) -> None:
         if now >= self._sample_at and not self.is_closing:
@@ -371,4 +421,4 @@ def _text_of(name: Any) -> str:
 def _published(pid: int, what: names.Description) -> Published:
     adapter = uuid.UUID(bytes=what.adapter)
     own = what.name, what.kind, what.width, what.height, what.format, what.rate
-    return Published(*own, pid, what.backend, adapter, what.adapter_name, what.key)
+    return Published(*own, pid, what.backend, adapter, what.adapter_name, what.key, what.wants_input)

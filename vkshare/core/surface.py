@@ -243,7 +243,7 @@ class Surface(KeyedMemory[Image, View], Watchable):
 
     # ---- names and watchers ---------------------------------------------------------------------------------------
 
-    def publish(self, name: str, *, key: int = 0) -> Publication:
+    def publish(self, name: str, *, key: int = 0, wants_input: bool = False) -> Publication:
         """Publishes the surface under a name, by which any process of this user finds and opens it (rule W1).
 
         ``vks.open_published()`` opens it there, under the same keyed mutex. Others watch copies, which
@@ -257,6 +257,8 @@ class Surface(KeyedMemory[Image, View], Watchable):
             1 to 64 printable characters.
         key
             The key that a release leaves when the picture is complete, 0 to 2**64 - 1.
+        wants_input
+            Whether those that watch may send input events, which ``events()`` of the publication returns.
 
         Returns
         -------
@@ -279,7 +281,7 @@ class Surface(KeyedMemory[Image, View], Watchable):
         ...     print([(each.name, each.kind) for each in vks.find()])
         [('example', 'surface')]
         """
-        return self._publish(name, arguments.integer("key", key, 0, 2**64 - 1))
+        return self._publish(name, arguments.integer("key", key, 0, 2**64 - 1), wants_input)
 
     def _new_outlet(self, key: int) -> Outlet:
         from vkshare.core.surface_outlet import SurfaceOutlet

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, ClassVar
 
 from vkshare.errors import ClosedError, UnsupportedError
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare.core.outlet import Outlet
@@ -25,7 +26,7 @@ class Watchable:
     _is_ending = False  # close() has begun
     _watched: Outlet | None = None  # while there are watchers: what each frame tests
 
-    def publish(self, name: str) -> Publication:
+    def publish(self, name: str, *, wants_input: bool = False) -> Publication:
         """Publishes it under a name, by which any process of this user finds and opens it (rule W1).
 
         Other processes watch copies of its frames, which the device makes on the GPU when there are
@@ -37,6 +38,8 @@ class Watchable:
         ----------
         name
             1 to 64 printable characters.
+        wants_input
+            Whether those that watch may send input events, which ``events()`` of the publication returns.
 
         Returns
         -------
@@ -54,12 +57,12 @@ class Watchable:
         OSError
             No socket can be made in the user's runtime folder.
         """
-        return self._publish(name, 0)
+        return self._publish(name, 0, wants_input)
 
-    def _publish(self, name: str, key: int) -> Publication:
+    def _publish(self, name: str, key: int, wants_input: bool) -> Publication:
         from vkshare.core.publication import Publication
 
-        return Publication(self, name, key)
+        return Publication(self, name, key, arguments.flag("wants_input", wants_input))
 
     def _outlet(self, key: int = 0) -> Outlet:
         """The watchers of the source, of a surface those by that key."""

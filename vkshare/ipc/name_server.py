@@ -24,7 +24,10 @@ from vkshare.ipc.socket_files import LockedListener, TakenError
 
 _REQUEST_TIMEOUT = 1.0  # seconds within which a connection must send its request
 _ANSWER_TIMEOUT = 10.0  # seconds within which the peer must take the answer
-_MAX_CONNECTIONS = 32  # without a watch, at a time; others wait in the backlog
+_MAX_CONNECTIONS = 32  # of short requests, at a time; others wait in the backlog
+_MAX_INPUTS = 64  # viewers that send input, at a time
+_EVENTS_A_TURN = 64  # of one viewer
+_LONGEST_EVENT = 1024  # bytes
 _BACKLOG = 64
 _ACCEPT_PAUSE = 0.1  # seconds without accept() after it failed for want of fds
 _RETRY_INTERVAL = 0.05  # seconds between attempts while too many fds of this user are in flight
@@ -46,12 +49,23 @@ class Watch(Protocol):
         """The watcher has gone."""
 
 
+class Input(Protocol):
+    """The input of a viewer, whose connection lasts as long."""
+
+    def take(self, data: bytes) -> None:
+        """Takes the message of an event. DescriptorError: it is none."""
+
+    def close(self) -> None:
+        """The viewer has gone."""
+
+
 class Handler(Protocol):
     """The publication's part. A VkshareError of a call goes to the peer; ClosedError ends the name."""
 
     def describe(self) -> Description: ...
     def open(self) -> Descriptor: ...
     def watch(self, count: int) -> Watch: ...
+    def input(self) -> Input: ...
 
 
 class NameServer:
@@ -127,6 +141,8 @@ class NameServer:
                 self._receive(one, now)
             elif events & ~select.POLLOUT and one.watch is not None:
                 return False  # the watcher has gone, or sent what it must not
+            if events and one.input is not None and not one.take_events(one.input):
+                return False
             if one.outgoing:
                 one.send()
         except (OSError, DescriptorError) as error:
@@ -150,6 +166,10 @@ class NameServer:
             elif one.operation == names.WATCH:
                 one.watch = self._handler.watch(count)
                 one.outgoing = [one.watch.descriptor]
+            elif one.operation == names.INPUT:
+                self._check_inputs()
+                one.input = self._handler.input()
+                one.expires = float("inf")
             answer = Answer(what=what)
         except Exception as error:  # the peer's request must not end the thread
             if not isinstance(error, VkshareError):
@@ -167,7 +187,11 @@ class NameServer:
             self._connections[sock.fileno()] = _Connection(sock, now + _REQUEST_TIMEOUT)
 
     def _count(self) -> int:
-        return sum(one.watch is None for one in self._connections.values())
+        return sum(one.watch is None and one.input is None for one in self._connections.values())
+
+    def _check_inputs(self) -> None:
+        if sum(one.input is not None for one in self._connections.values()) >= _MAX_INPUTS:
+            raise InvalidCallError(f"{_MAX_INPUTS} viewers send input to {self.name!r} already")
 
     def _end(self) -> None:
         connections, self._connections = self._connections, {}
@@ -200,11 +224,16 @@ class _Connection:
         self.operation: int | None = None  # of its request
         self.outgoing: list[Descriptor] = []  # to be sent, and closed then
         self.watch: Watch | None = None
+        self.input: Input | None = None
         self._retry = 0.0
 
     @property
+    def lasts(self) -> bool:
+        return self.watch is not None or self.input is not None
+
+    @property
     def events(self) -> int:
-        return select.POLLIN if self.operation is None or self.watch is not None else 0
+        return select.POLLIN if self.operation is None or self.lasts else 0
 
     def due(self, now: float) -> float:
         return min(self.expires, self._retry) if self.outgoing else self.expires
@@ -220,8 +249,22 @@ class _Connection:
         if self.watch is not None:
             self.expires = float("inf")
 
+    def take_events(self, to: Input) -> bool:
+        """Takes the events that have come; False: the viewer has gone. DescriptorError: one is malformed."""
+        for _ in range(_EVENTS_A_TURN):
+            try:
+                data = self.sock.recv(_LONGEST_EVENT + 1)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            to.take(data)
+        return True
+
     @property
     def is_over(self) -> bool:
+        if self.input is not None:
+            return False
         if self.watch is not None:
             return self.watch.is_over
         return self.operation is not None and not self.outgoing
@@ -233,6 +276,8 @@ class _Connection:
             descriptor.close()
         if self.watch is not None:
             self.watch.close()
+        if self.input is not None:
+            self.input.close()
 
 
 def _has_more(listener: socket.socket) -> bool:

@@ -3,7 +3,8 @@
 A name has a Unix socket of type SOCK_SEQPACKET, whose file is named after a hash of the name: no
 character of a name can lead out of the folder. A connection carries one request, a fixed struct.
 The answer is one message of msgpack; for OPEN and WATCH a descriptor's message follows. The
-connection of a WATCH stays open as long as the watcher lives.
+connections of WATCH and INPUT stay open as long as the watcher lives. On that of an INPUT it sends
+its events, a message each, and need not wait for the answer.
 
 Both sides check the folder, and that the other process is of the same user (rule X19). All that
 comes is checked before it is used (rule X13).
@@ -36,7 +37,7 @@ from vkshare.util.closing import on_error
 
 PREFIX = "vkshare-name-"  # of sockets' names
 LONGEST_NAME = 64  # characters
-DESCRIBE, OPEN, WATCH = 1, 2, 3
+DESCRIBE, OPEN, WATCH, INPUT = 1, 2, 3, 4
 KINDS = ("surface", "pipe", "receiver", "swapchain", "compositor")
 
 REQUEST = struct.Struct("<4sHHI")  # magic, version, one of the above, surfaces of a watcher's pipe
@@ -63,6 +64,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     adapter: bytes  # UUID
     adapter_name: str
     key: int  # by which a surface is complete
+    wants_input: bool
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +113,8 @@ def path_to_publish(name: str) -> Path:
 
 def paths_of(name: str) -> list[Path]:
     """Returns the paths where the name may be."""
-    return [folder / file_name(name) for folder in folders()]
+    found = [folder / file_name(name) for folder in folders()]
+    return [path for path in found if len(os.fsencode(path)) <= sockets.LONGEST_PATH]
 
 
 def all_paths() -> list[Path]:
@@ -142,7 +145,7 @@ def parse_request(data: bytes) -> tuple[int, int]:
     if len(data) != REQUEST.size:
         raise DescriptorError(f"a request of {len(data)} bytes; it has {REQUEST.size}")
     magic, version, operation, count = REQUEST.unpack(data)
-    if magic != _MAGIC or version != _VERSION or operation not in (DESCRIBE, OPEN, WATCH):
+    if magic != _MAGIC or version != _VERSION or operation not in (DESCRIBE, OPEN, WATCH, INPUT):
         raise DescriptorError(f"a request with magic {magic!r}, version {version} and operation {operation}")
     return operation, count
 
@@ -266,9 +269,19 @@ class Call:
         except EOFError:
             raise ClosedError(f"process {self.pid} ended the connection: the name has ended") from None
 
+    def is_refused(self) -> bool:
+        """Whether the publisher of a call that lasts has answered with an error, or has hung up. Takes the answer."""
+        if not self.is_ended:
+            return False
+        try:
+            self.answer(0)
+        except (VkshareError, TimeoutError):
+            return True
+        return False
+
     @property
     def is_ended(self) -> bool:
-        """Whether the publisher has hung up."""
+        """Whether the publisher has hung up, once the answer is taken."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(0))

@@ -1,6 +1,6 @@
 # The public names: type checkers read this file, and vkshare/view/__init__.py takes its names from
 # it.
-from vkshare.view.input import ViewerEvent as ViewerEvent
+from vkshare.ipc.viewer_events import ViewerEvent as ViewerEvent
 from vkshare.view.notebook import Shown as Shown
 from vkshare.view.notebook import ShownStatistics as ShownStatistics
 from vkshare.view.recording import Recorder as Recorder

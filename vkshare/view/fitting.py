@@ -43,3 +43,9 @@ def first_size(picture: tuple[int, int]) -> tuple[int, int]:
     if enlarged[0] <= _LARGE[0] and enlarged[1] <= _LARGE[1]:
         return enlarged
     return fit(picture, _LARGE).rect[2:]
+
+
+def to_picture(place: Fit, picture: tuple[int, int], x: float, y: float) -> tuple[float, float]:
+    """The position in the picture, in its pixels, of a position in the window, in the window's."""
+    left, top, width, height = place.rect
+    return (x - left) * picture[0] / width, (y - top) * picture[1] / height

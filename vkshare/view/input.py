@@ -1,129 +1,76 @@
-"""Input events of viewers: from a page's messages to rendercanvas's vocabulary, in order and bounded (rule W5).
-
-Free of sockets, threads and clocks.
-"""
+"""Input events of viewers: to the program that shows the picture, and to its publisher (rule W5)."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
 from typing import Any
 
-from vkshare.window.events import FIELDS, Event
+from vkshare.core.publication import Published
+from vkshare.core.viewer_input import InputSender, ViewerEvents
+from vkshare.ipc.viewer_events import ViewerEvent
 
-MOST_EVENTS = 4096  # that wait for events(); of more than these the oldest are dropped, and counted
-
-_MERGED = ("resize", "pointer_move", "wheel")
+_log = logging.getLogger("vkshare.view")
 
 
-@dataclass(frozen=True, slots=True)
-class ViewerEvent(Event):
-    """An event of a page that shows the picture. Positions are pixels of the picture, from its upper left corner.
+class ViewerInput:
+    """The events of all viewers of one picture. take() and close() are for one thread at a time, the rest for any.
 
-    A pointer that was pressed in the picture and moved out of it has positions outside of it. The
-    fields of ``resize`` are the room that the page has for the picture, in CSS pixels. ``close``
-    comes when the page is closed or its connection ends.
+    A callback gets each event, or else they wait for events(). The publisher gets them too, where the
+    source is its name and it asked for input: each viewer has a connection of its own to the
+    publisher, which gives it a number.
 
-    Attributes
+    Parameters
     ----------
-    viewer
-        The number of the page's connection, from 1.
+    source
+        As of ``vks.view.serve()``.
+    on_event
+        The callback, or None.
     """
 
-    viewer: int = 0
+    def __init__(self, source: Any, on_event: Callable[[ViewerEvent], object] | None) -> None:
+        self._name = source.name if isinstance(source, Published) else source if isinstance(source, str) else ""
+        self._on_event = on_event
+        self._waiting = ViewerEvents()
+        self._senders: dict[int, InputSender] = {}  # by viewer
+        self._count = 0
 
-    def __repr__(self) -> str:
-        fields = "".join(f", {name}={getattr(self, name)!r}" for name in FIELDS[self.event_type])
-        return f"ViewerEvent({self.event_type!r}, viewer={self.viewer}{fields})"
-
-
-def event_of(fields: Mapping[str, Any], viewer: int, time_stamp: float) -> ViewerEvent:
-    """Return the event of a page's message, whose fields were checked, with the fields of its type only."""
-    kind = fields["event_type"]
-    own = {name: fields[name] for name in FIELDS[kind] if name in fields}
-    for name in ("buttons", "modifiers"):
-        if name in own:
-            own[name] = tuple(sorted(set(own[name])))
-    return ViewerEvent(kind, time_stamp, viewer=viewer, **own)
-
-
-class EventLog:
-    """Events that wait for the program, in order. For one thread at a time.
-
-    Events that follow one another and say the same thing are merged, as rendercanvas merges them: of
-    moves and resizes the last counts, turns of the wheel add up. Events of different viewers are not
-    merged.
-    """
-
-    def __init__(self, most: int = MOST_EVENTS) -> None:
-        self._events: deque[ViewerEvent] = deque()
-        self._most = most
-        self.merged = 0
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def add(self, event: ViewerEvent) -> None:
-        """Append an event, or merge it into the last one."""
-        last = self._events[-1] if self._events else None
-        if last is not None and _can_merge(last, event):
-            self.merged += 1
-            if event.event_type == "wheel":
-                event = dataclasses.replace(event, dx=last.dx + event.dx, dy=last.dy + event.dy)
-            self._events[-1] = event
+    def take(self, event: ViewerEvent) -> None:
+        """Passes an event on."""
+        self._count += 1
+        if self._name:
+            self._forward(event)
+        if self._on_event is None:
+            self._waiting.add(event)
             return
-        if len(self._events) >= self._most:
-            self._events.popleft()
-            self.dropped += 1
-        self._events.append(event)
+        try:
+            self._on_event(event)
+        except Exception:
+            _log.exception("on_event has raised, %r", self._on_event)
 
-    def take(self) -> list[ViewerEvent]:
-        """Return the events since the last call, oldest first."""
-        events = list(self._events)
-        self._events.clear()
-        return events
+    def events(self, timeout: float | None) -> list[ViewerEvent]:
+        """Returns the events since the last call; waits so many seconds for the first, but not after end_waits()."""
+        return self._waiting.take(timeout)
 
+    def counts(self) -> tuple[int, int, int]:
+        """Returns the events ever, and of these the merged and the dropped ones."""
+        return self._count, self._waiting.merged, self._waiting.dropped
 
-def _can_merge(last: ViewerEvent, event: ViewerEvent) -> bool:
-    if last.event_type != event.event_type or event.event_type not in _MERGED:
-        return False
-    same = (event.viewer, event.buttons, event.modifiers)
-    return (last.viewer, last.buttons, last.modifiers) == same
+    def end_waits(self) -> None:
+        """Ends the waits of events()."""
+        self._waiting.close()
 
+    def close(self) -> None:
+        """Ends the connections to the publisher. Idempotent."""
+        senders, self._senders = self._senders, {}
+        for sender in senders.values():
+            sender.close()
 
-@dataclass
-class Held:
-    """Keys and buttons that a viewer holds, so that the end of its connection releases them."""
-
-    keys: dict[str, None] = dataclasses.field(default_factory=dict)
-    buttons: dict[int, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    most: int = 64
-
-    def note(self, event: ViewerEvent) -> None:
-        """Follow an event."""
-        match event.event_type:
-            case "key_down" if len(self.keys) < self.most:
-                self.keys[event.key] = None
-            case "key_up":
-                self.keys.pop(event.key, None)
-            case "pointer_down" if len(self.buttons) < self.most:
-                self.buttons[event.button] = (event.x, event.y)
-            case "pointer_up":
-                self.buttons.pop(event.button, None)
-
-    def end(self, viewer: int, time_stamp: float) -> list[ViewerEvent]:
-        """Return the events that release everything, and ``close``."""
-        ends = [ViewerEvent("key_up", time_stamp, key=key, viewer=viewer) for key in self.keys]
-        left = sorted(self.buttons)
-        while left:
-            button = left.pop(0)
-            x, y = self.buttons[button]
-            ends.append(
-                ViewerEvent("pointer_up", time_stamp, x=x, y=y, button=button, buttons=tuple(left), viewer=viewer)
-            )
-        self.keys.clear()
-        self.buttons.clear()
-        return [*ends, ViewerEvent("close", time_stamp, viewer=viewer)]
+    def _forward(self, event: ViewerEvent) -> None:
+        if event.event_type == "close":  # the publisher makes its own at the end of the connection
+            if (sender := self._senders.pop(event.viewer, None)) is not None:
+                sender.close()
+            return
+        if event.viewer not in self._senders:
+            self._senders[event.viewer] = InputSender(self._name)
+        self._senders[event.viewer].send(event)

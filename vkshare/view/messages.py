@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from vkshare.ipc.viewer_events import InputMessage
+
 VERSION = 1
 MOST_RECTANGLES = 1 << 16
 Rectangle = tuple[int, int, int, int]  # x, y, width, height in pixels
@@ -97,8 +99,6 @@ def pong(time: float, clock_ns: int) -> str:
 
 # ---- from the page
 
-_Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
-_Count = Annotated[int, Meta(ge=0, le=64)]
 _Key = Annotated[str, Meta(max_length=64)]
 
 
@@ -131,38 +131,7 @@ class Ping(_FromPage, tag="ping", frozen=True):
     time: Annotated[float, Meta(ge=0, le=1e15)]
 
 
-class Event(_FromPage, tag="event", frozen=True):
-    """An input event; the fields are those of vkshare.window.events.Event."""
-
-    event_type: Literal[
-        "resize",
-        "pointer_down",
-        "pointer_up",
-        "pointer_move",
-        "pointer_enter",
-        "pointer_leave",
-        "double_click",
-        "wheel",
-        "key_down",
-        "key_up",
-        "char",
-    ]
-    x: _Number = 0.0
-    y: _Number = 0.0
-    button: _Count = 0
-    buttons: Annotated[list[_Count], Meta(max_length=16)] = []
-    modifiers: Annotated[list[Literal["Alt", "Control", "Meta", "Shift"]], Meta(max_length=4)] = []
-    ntouches: _Count = 0
-    dx: _Number = 0.0
-    dy: _Number = 0.0
-    key: _Key = ""
-    char_str: _Key = ""
-    width: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
-    height: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
-    pixel_ratio: Annotated[float, Meta(gt=0, le=100)] = 1.0
-
-
-FromPage = Hello | Ack | Mode | Ping | Event
+FromPage = Hello | Ack | Mode | Ping | InputMessage
 _decoder: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
 
 

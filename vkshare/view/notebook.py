@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import sys
 import threading
 import weakref
@@ -17,18 +16,17 @@ from vkshare.core.device import Device
 from vkshare.core.publication import Published
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError, VkshareError
+from vkshare.ipc.viewer_events import ViewerEvent
 from vkshare.util import arguments
 from vkshare.util.closing import Scoped, on_error
-from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
-from vkshare.view.input import EventLog, ViewerEvent
+from vkshare.view.input import ViewerInput
 from vkshare.view.show import Show
 from vkshare.view.widget_views import WidgetViews
 
 if TYPE_CHECKING:
     import numpy as np
 
-_log = logging.getLogger("vkshare.view")
 _PATIENCE = 1.0  # seconds that a cell waits for a picture at most
 _MOST_SIDE = 1280  # pixels of the picture that a saved notebook keeps beside the widget
 
@@ -116,17 +114,15 @@ class Shown(Scoped):
     ) -> None:
         self.name = name
         self._own = OwnLock(self)
-        self._changed = threading.Condition()  # guards the events
-        self._on_event = on_event
-        self._waiting = EventLog()
-        self._events = 0
+        self._input = ViewerInput(source, on_event)
+        self._lock = threading.Lock()  # guards _closed
         self._closed = False
-        self._views = WidgetViews(self._send, self._attach, self._take)
+        self._views = WidgetViews(self._send, self._attach, self._input.take)
         self._show = Show(source, device, name, on_change=self._views.attach_again, on_end=_nothing)
         with on_error(self._show.close):
             self.widget = _widget(self._views)
         # ipywidgets keeps a widget, and so this object, until the kernel ends.
-        self._finalizer = weakref.finalize(self, _end, self._views, self._show)
+        self._finalizer = weakref.finalize(self, _end, self._views, self._show, self._input)
 
     @property
     def is_closed(self) -> bool:
@@ -150,30 +146,22 @@ class Shown(Scoped):
             Empty if none came.
         """
         self._own.check()
-        deadline = Deadline(timeout)
-        with self._changed:
-            while not len(self._waiting) and not self._closed:
-                left = deadline.left()
-                if left is not None and left <= 0:
-                    break
-                self._changed.wait(left)
-            return self._waiting.take()
+        return self._input.events(timeout)
 
     def statistics(self) -> ShownStatistics:
         """Returns a snapshot of the counters."""
         views = self._views
-        with self._changed:
-            events, merged, dropped = self._events, self._waiting.merged, self._waiting.dropped
+        events, merged, dropped = self._input.counts()
         return ShownStatistics(len(views), views.sent, views.garbage, events, merged, dropped)
 
     def close(self) -> None:
         """Ends the picture: the cells keep the last one. The source stays open. Idempotent."""
         self._own.check()
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return
             self._closed = True
-            self._changed.notify_all()
+        self._input.end_waits()
         self._finalizer()
         if self.widget is not None:
             self.widget.close()
@@ -184,18 +172,6 @@ class Shown(Scoped):
     def _send(self, content: dict[str, Any], buffers: list[bytes]) -> None:
         if self.widget is not None:
             self.widget.pass_on(content, buffers)
-
-    def _take(self, event: ViewerEvent) -> None:
-        with self._changed:
-            self._events += 1
-            if self._on_event is None:
-                self._waiting.add(event)
-                self._changed.notify_all()
-        if self._on_event is not None:
-            try:
-                self._on_event(event)
-            except Exception:
-                _log.exception("on_event of %r has raised", self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The widget, and a picture for a notebook that is saved, or for a page without widgets."""
@@ -216,9 +192,10 @@ def _nothing() -> None:
     """Nothing: the encoder sends the end of the source to the views."""
 
 
-def _end(views: WidgetViews, show: Show) -> None:
+def _end(views: WidgetViews, show: Show, input: ViewerInput) -> None:
     views.close()
     show.close()
+    input.close()
 
 
 def _widget(views: WidgetViews) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 import ssl
@@ -13,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.ipc.viewer_events import ViewerEvent
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
 from vkshare.view import security
-from vkshare.view.input import EventLog, ViewerEvent
+from vkshare.view.input import ViewerInput
 from vkshare.view.security import Address
 
 try:
@@ -33,8 +33,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.view.viewer_session import EncoderViewer
-
-_log = logging.getLogger("vkshare.view")
 
 Certificate = ssl.SSLContext | tuple[str | os.PathLike[str], str | os.PathLike[str]]
 
@@ -87,10 +85,8 @@ class ViewServer(FlagClosing):
     ) -> None:
         self._closed = True  # until all of it is there
         self._lock = OwnLock(self)
-        self._waiting = EventLog()
-        self._changed = threading.Condition()  # guards the log and the count
-        self._events = 0
-        self._on_event = on_event
+        self._changed = threading.Condition()  # of the source's end, and of the server's
+        self._input = ViewerInput(source, on_event)
         self.token = security.make_token() if token is None else security.check_token(token)
         wanted = security.parse_bind(bind)
         tls = _tls(certificate, wanted)
@@ -101,7 +97,7 @@ class ViewServer(FlagClosing):
                 self.token, tls is not None, security.check_hosts(hosts) | _own_names(wanted), not wanted.is_loopback
             )
             self.name = _name_of(source) if name is None else name
-            self._service = service.Service(listener, policy, tls, self._attach, self._take, service.LIMITS)
+            self._service = service.Service(listener, policy, tls, self._attach, self._input.take, service.LIMITS)
             self._show = made.enter_context(
                 show.Show(source, device, self.name, on_change=self._service.restart_viewers, on_end=self._notify)
             )
@@ -156,21 +152,13 @@ class ViewServer(FlagClosing):
         list of ViewerEvent
             Empty if none came.
         """
-        deadline = Deadline(arguments.timeout(timeout))
         self._lock.check()
-        with self._changed:
-            while not len(self._waiting) and not self._closed:
-                left = deadline.left()
-                if left is not None and left <= 0:
-                    break
-                self._changed.wait(left)
-            return self._waiting.take()
+        return self._input.events(timeout)
 
     def statistics(self) -> ViewStatistics:
         """Return a snapshot of the server."""
         counts, refused = self._service.snapshot()
-        with self._changed:
-            events, merged, dropped = self._events, self._waiting.merged, self._waiting.dropped
+        events, merged, dropped = self._input.counts()
         return ViewStatistics(
             viewers=counts.viewers,
             accepted=counts.accepted,
@@ -199,7 +187,9 @@ class ViewServer(FlagClosing):
                 return
             self._closed = True
             self._changed.notify_all()
+        self._input.end_waits()
         self._made.close()
+        self._input.close()
 
     def __repr__(self) -> str:
         where = f"<vkshare.view.ViewServer {self.name!r} at {self.address[0]}:{self.address[1]}"
@@ -216,19 +206,6 @@ class ViewServer(FlagClosing):
         """The source has ended."""
         with self._changed:
             self._changed.notify_all()
-
-    def _take(self, event: ViewerEvent) -> None:
-        """An event of any viewer, on the service's thread."""
-        with self._changed:
-            self._events += 1
-            if self._on_event is None:
-                self._waiting.add(event)
-                self._changed.notify_all()
-        if self._on_event is not None:
-            try:
-                self._on_event(event)
-            except Exception:
-                _log.exception("on_event of %r has raised", self)
 
 
 def serve(
@@ -264,7 +241,7 @@ def serve(
         The device that reads the pictures; None: the source's own.
     on_event
         Called with each input event of a viewer, in order, on the server's thread: it should return soon. None: events
-        wait for ``server.events()``.
+        wait for ``server.events()``. The publisher of a name that asked for input gets them in any case.
     hosts
         Host names under which browsers reach the server, besides its IP addresses; for servers that are not on
         loopback, or behind a proxy.

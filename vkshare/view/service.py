@@ -19,9 +19,9 @@ from typing import cast
 
 from aiohttp import WSCloseCode, web
 
+from vkshare.ipc.viewer_events import ViewerEvent
 from vkshare.view import page_files
 from vkshare.view.connections import DEADLINE, MOST_WAITING, TLS_DEADLINE, Bare, BareSocket, Gate, Refused
-from vkshare.view.input import ViewerEvent
 from vkshare.view.security import PROTOCOL, Policy, Refusal
 from vkshare.view.viewer_session import HEARTBEAT, MOST_MESSAGE, EncoderViewer, ViewerSession
 

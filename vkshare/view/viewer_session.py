@@ -15,8 +15,8 @@ from typing import Protocol
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from vkshare.ipc.viewer_events import Held, InputMessage, ViewerEvent, event_of
 from vkshare.view import messages
-from vkshare.view.input import Held, ViewerEvent, event_of
 
 MOST_MESSAGE = 1 << 14  # bytes of a page's message; an event takes some 200
 MOST_QUEUED = 32  # messages that wait for the socket; the encoder has three frames and a few words on their way
@@ -148,15 +148,15 @@ class ViewerSession:
                 viewer.acknowledged(message.frame)
             case messages.Mode():
                 viewer.set_mode(message.mode)
-            case messages.Event():
+            case InputMessage():
                 self._event(message)
             case messages.Ping():
                 self._push(messages.pong(message.time, time.monotonic_ns()))
             case _:
                 raise ValueError("one hello is enough")
 
-    def _event(self, message: messages.Event) -> None:
-        event = event_of(msgspec.structs.asdict(message), self.number, time.perf_counter())
+    def _event(self, message: InputMessage) -> None:
+        event = event_of(message, self.number, time.perf_counter())
         self._has_events = True
         self._held.note(event)
         self._on_event(event)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vkshare.ipc.viewer_events import Held, InputMessage, ViewerEvent, event_of
 from vkshare.view import messages
-from vkshare.view.input import Held, ViewerEvent, event_of
 
 if TYPE_CHECKING:
     from vkshare.view.viewer_session import EncoderViewer
@@ -109,8 +109,8 @@ class WidgetViews:
                 view.viewer.acknowledged(message.frame)
             case messages.Mode():
                 view.viewer.set_mode(message.mode)
-            case messages.Event():
-                event = event_of(msgspec.structs.asdict(message), view.number, time.perf_counter())
+            case InputMessage():
+                event = event_of(message, view.number, time.perf_counter())
                 view.has_events = True
                 view.held.note(event)
                 self._on_event(event)

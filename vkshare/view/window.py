@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from vkshare.core.commands import CommandList
+from vkshare.core.publication import Published
 from vkshare.core.surface import Surface
+from vkshare.core.viewer_input import InputSender
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, VkshareError
+from vkshare.ipc.input_events import Event
 from vkshare.present.swapchain import Swapchain
 from vkshare.present.targets import Headless
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.view.display_pixels import to_rgba8
 from vkshare.view.fitting import first_size, fit
 from vkshare.view.sources import Source
+from vkshare.view.window_input import WindowInput
 from vkshare.window.window import Window
 
 _AS_IT_IS = ("rgba8unorm", "bgra8unorm")  # formats that the GPU scales; others become RGBA by the CPU, as in a page
@@ -45,7 +49,7 @@ class PictureWindow(FlagClosing):
     """Shows the newest picture of a source, in the middle and enlarged by a whole number. Main thread only.
 
     A source that ends leaves its last picture, and the title says so. A name that is published again is
-    shown again, in the same window.
+    shown again, in the same window. Its publisher gets the input events, if it asked for them.
 
     Parameters
     ----------
@@ -94,6 +98,11 @@ class PictureWindow(FlagClosing):
                 )
                 self.window = target if isinstance(target, Window) else None
                 self._showing = _Showing(watched, target, can_capture)
+        name = source.name if isinstance(source, Published) else source
+        self._input = WindowInput()
+        self._sender = InputSender(name) if isinstance(name, str) and self.window is not None else None
+        if self._sender is not None:
+            self._made.callback(self._sender.close)
         self._target = target
         self._due = self._look_at = 0.0
         self._tell_at = 0.0
@@ -115,6 +124,7 @@ class PictureWindow(FlagClosing):
             escaped = any(event.event_type == "key_down" and event.key == "Escape" for event in events)
             self.has_ended |= escaped or window.should_close
             showing.is_stale |= any(event.event_type == "resize" for event in events)
+            self._send(window, events)
             if self.has_ended or window.is_minimized:
                 return
             showing.take(0)
@@ -145,6 +155,15 @@ class PictureWindow(FlagClosing):
         self._closed = True
         self._made.callback(self._showing.close)
         self._made.close()
+
+    def _send(self, window: Window, events: list[Event]) -> None:
+        """Sends input to the publisher of a name."""
+        if self._sender is None or not self._showing.presents:
+            return
+        room = window.framebuffer_size
+        scale = room[0] / max(1, window.size[0])
+        for event in self._input.at_picture(events, self._showing.size, room, scale):
+            self._sender.send(event)
 
     def _pause(self, window: Window) -> float:
         """Seconds until the display shows the next picture: there are systems that let frames through at any rate."""

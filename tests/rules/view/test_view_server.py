@@ -21,7 +21,7 @@ import vkshare as vks
 from vkshare import view
 from vkshare.view import messages
 
-pytest_plugins = ["support.view_servers"]
+pytest_plugins = ["support.published_names", "support.view_servers"]
 pytestmark = pytest.mark.no_driver
 
 
@@ -69,6 +69,27 @@ def test_a_callback_gets_each_event_and_its_errors_end_nothing(show: Any, caplog
     assert got == ["wheel", "pointer_move", "pointer_move", "close"]
     assert "a mistake of the program" in caplog.text
     assert source.server.events() == []
+
+
+@pytest.mark.rule("W5")
+@pytest.mark.usefixtures("runtime")
+def test_the_publisher_of_a_name_gets_the_events_of_each_page(vks_device: vks.Device) -> None:
+    with vks_device.create_surface(8, 8) as surface:
+        publication = surface.publish("it", wants_input=True)
+        with view.serve("it") as server, RawPage(server) as first, RawPage(server) as second:
+            first.open()
+            first.say(event("key_down", key="a"))
+            (pressed,) = publication.events(HANG)
+            second.open()
+            second.say(event("pointer_down", x=3, y=4, button=1, buttons=[1]))
+            (clicked,) = publication.events(HANG)
+            first.close()
+            released = publication.events(HANG)
+            wait_until(lambda: len(released) == 2 or bool(released.extend(publication.events())))
+            assert [each.event_type for each in server.events()][:2] == ["key_down", "pointer_down"]  # as before
+    assert (pressed.viewer, pressed.event_type, pressed.key) == (1, "key_down", "a")
+    assert (clicked.viewer, clicked.event_type, clicked.x, clicked.y) == (2, "pointer_down", 3, 4)
+    assert [(each.viewer, each.event_type) for each in released] == [(1, "key_up"), (1, "close")]
 
 
 @pytest.mark.rule("W5")

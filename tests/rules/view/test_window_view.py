@@ -27,10 +27,10 @@ NAME = "a picture"
 class Publisher:
     """A swapchain under a name, on a device of its own."""
 
-    def __init__(self, device: vks.Device, width: int = 40, height: int = 30) -> None:
+    def __init__(self, device: vks.Device, width: int = 40, height: int = 30, *, wants_input: bool = False) -> None:
         self.device = device
         self.swapchain = device.create_swapchain(vks.Headless(width, height))
-        self.publication = self.swapchain.publish(NAME)
+        self.publication = self.swapchain.publish(NAME, wants_input=wants_input)
 
     def draw(self, seed: int) -> np.ndarray[Any, Any]:
         """Presents a picture of noise, and returns it."""
@@ -122,10 +122,41 @@ def test_escape_and_the_close_button_end_it(x11: XDisplay, publisher: Publisher,
         turn_until(shown, "its end", lambda: shown.has_ended)
 
 
+@pytest.mark.rule("W5")
+@pytest.mark.usefixtures("only_on_cpu")
+def test_what_the_user_does_in_the_picture_goes_to_its_publisher(x11: XDisplay, device: vks.Device) -> None:
+    publisher = Publisher(device, wants_input=True)
+    publisher.draw(1)
+    got: list[Any] = []
+    with PictureWindow(NAME, NAME, size=(100, 130)) as shown:
+        assert shown.window is not None
+        window = shown.window.native_window
+        turn_until(shown, "the picture", lambda: window in x11.windows() and shown.statistics().presents)
+        x11.pointer_to(window, 5, 5)  # beside the picture, which is enlarged twice from (10, 35) on
+        x11.click()
+        x11.pointer_to(window, 10 + 2 * 7, 35 + 2 * 9)
+        x11.focus(window)
+        x11.button(1, down=True)
+        x11.key("a", down=True)
+
+        def pressed(kind: str) -> list[Any]:
+            got.extend(publisher.publication.events())
+            return [each for each in got if each.event_type == kind]
+
+        turn_until(shown, "the press of a button", lambda: pressed("pointer_down"))
+        turn_until(shown, "the press of a key", lambda: pressed("key_down"))
+        (click,), (key,) = pressed("pointer_down"), pressed("key_down")
+        assert (round(click.x), round(click.y), click.button, key.key) == (7, 9, 1, "a")
+    wait_for(lambda: pressed("close"), "the end of the viewer", LIMIT)
+    x11.button(1, down=False)
+    x11.key("a", down=False)
+    assert [each.event_type for each in got][-3:] == ["key_up", "pointer_up", "close"]
+    publisher.close()
+
+
 # ---- headless, on each driver ------------------------------------------------------------------------------------
 
 
-@pytest.mark.driver_dependent
 def test_a_publisher_that_comes_back_is_shown_again_with_its_new_size(device: vks.Device, stack: ExitStack) -> None:
     first = Publisher(device)
     pixels = first.draw(1)
@@ -141,7 +172,6 @@ def test_a_publisher_that_comes_back_is_shown_again_with_its_new_size(device: vk
     assert not shown.statistics().has_ended
 
 
-@pytest.mark.driver_dependent
 def test_a_source_that_changes_its_size_is_followed(device: vks.Device, stack: ExitStack) -> None:
     publisher = Publisher(device)
     stack.callback(publisher.close)

@@ -16,11 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 from support.fd_counts import open_fds
+from support.published_names import service_is_at_rest
 from support.run_volumes import rounds, seeded
+from support.shared_handles import wait_until
 
 import vkshare as vks
+from vkshare.core.viewer_input import PublishedInput, ViewerEvents
 from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, UnsupportedError, VkshareError
-from vkshare.ipc import names
+from vkshare.ipc import names, viewer_events
+from vkshare.ipc.input_events import Event
 from vkshare.ipc.name_server import NameServer
 
 pytest_plugins = ["support.published_names"]
@@ -37,11 +41,12 @@ WHAT = names.Description(
     adapter=bytes(16),
     adapter_name="an adapter",
     key=0,
+    wants_input=True,
 )
 
 
 def test_a_request_is_read_as_it_was_written() -> None:
-    for operation in (names.DESCRIBE, names.OPEN, names.WATCH):
+    for operation in (names.DESCRIBE, names.OPEN, names.WATCH, names.INPUT):
         assert names.parse_request(names.request(operation, 3)) == (operation, 3)
 
 
@@ -116,6 +121,8 @@ class Handler:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.events = ViewerEvents()
+        self.viewers = 0
 
     def describe(self) -> names.Description:
         if self.error is not None:
@@ -127,6 +134,10 @@ class Handler:
 
     def watch(self, count: int) -> Any:
         raise RuntimeError("a fault of the publisher")
+
+    def input(self) -> PublishedInput:
+        self.viewers += 1
+        return PublishedInput(self.events, self.viewers)
 
 
 @pytest.fixture
@@ -284,3 +295,83 @@ def test_many_names_are_found_with_few_file_descriptors(runtime: Path) -> None:
             assert len(vks.find()) == 300
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    wait_until(service_is_at_rest)  # which closes the sockets
+
+
+# ---- input -------------------------------------------------------------------------------------------------------
+
+
+def press(key: str) -> bytes:
+    return viewer_events.pack(Event("key_down", 0.0, key=key))
+
+
+def taken(server: NameServer) -> list[tuple[int, str, str]]:
+    turn(server)
+    return [(each.viewer, each.event_type, each.key) for each in server._handler.events.take(0)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.rule("W5")
+def test_events_come_in_order_behind_the_request_and_the_end_releases_what_is_held(server: NameServer) -> None:
+    call = names.Call(server.path, names.INPUT)
+    for key in "abc":
+        call.sock.send(press(key))
+    turn(server)
+    assert taken(server) == [(1, "key_down", "a"), (1, "key_down", "b"), (1, "key_down", "c")]
+    assert not call.is_refused()  # takes the answer
+    assert not call.is_refused()
+    call.close()
+    assert [kind for _, kind, _ in taken(server)] == ["key_up", "key_up", "key_up", "close"]
+
+
+@pytest.mark.rule("W5")
+def test_a_malformed_event_ends_its_own_viewer_only(server: NameServer) -> None:
+    before = open_fds()
+    good, bad = names.Call(server.path, names.INPUT), names.Call(server.path, names.INPUT)
+    turn(server)
+    turn(server)
+    bad.sock.send(b"\xff" * 2000)
+    assert taken(server) == [(2, "close", "")]
+    assert not bad.is_refused()
+    assert bad.is_refused()
+    good.sock.send(press("a"))
+    assert taken(server) == [(1, "key_down", "a")]
+    assert server.garbage == 1
+    good.close()
+    bad.close()
+    turn(server)
+    assert open_fds() == before
+
+
+@pytest.mark.rule("W5")
+def test_a_flood_of_events_delays_no_other_connection(server: NameServer) -> None:
+    flood = names.Call(server.path, names.INPUT)
+    turn(server)
+    sent = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            flood.sock.send(press("a"))
+            sent += 1
+    assert sent > 200
+    call = names.Call(server.path)
+    turn(server)
+    turn(server)
+    assert call.answer(10) == WHAT
+    assert 0 < len(server._handler.events.take(0)) < sent  # type: ignore[attr-defined]
+    flood.close()
+    call.close()
+
+
+@pytest.mark.rule("W5")
+def test_so_many_viewers_send_input_at_a_time(server: NameServer) -> None:
+    calls = []
+    for _ in range(66):
+        calls.append(names.Call(server.path, names.INPUT))
+        turn(server)
+        turn(server)
+    assert [call.is_refused() for call in calls] == [False] * 64 + [True] * 2
+    describe = names.Call(server.path)  # they take no place of others
+    turn(server)
+    turn(server)
+    assert describe.answer(10) == WHAT
+    for call in (*calls, describe):
+        call.close()

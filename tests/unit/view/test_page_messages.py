@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vkshare.ipc.viewer_events import InputMessage
 from vkshare.view import messages as m
 
 pytestmark = pytest.mark.no_driver
@@ -34,7 +35,7 @@ def test_the_bytes_to_the_page_are_those_of_the_specification() -> None:
         ({"type": "ack", "frame": 3}, m.Ack(3)),
         ({"type": "mode", "mode": "video"}, m.Mode("video")),
         ({"type": "ping", "time": 2.5}, m.Ping(2.5)),
-        ({"type": "event", "event_type": "char", "char_str": "a"}, m.Event("char", char_str="a")),
+        ({"type": "event", "event_type": "char", "char_str": "a"}, InputMessage("char", char_str="a")),
     ],
 )
 def test_messages_of_a_page_are_read(sent: Any, wanted: Any) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from vkshare.view.input import EventLog, Held, ViewerEvent, event_of
-from vkshare.window.events import FIELDS
+from vkshare.errors import DescriptorError
+from vkshare.ipc import viewer_events
+from vkshare.ipc.input_events import FIELDS, Event
+from vkshare.ipc.viewer_events import EventLog, Held, InputMessage, ViewerEvent, event_of
 
 pytestmark = pytest.mark.no_driver
 
@@ -18,7 +20,7 @@ def event(kind: str, viewer: int = 1, **fields: Any) -> ViewerEvent:
 
 @pytest.mark.rule("W5")
 def test_an_event_has_the_fields_of_its_type_and_no_others() -> None:
-    sent = {"event_type": "key_down", "key": "a", "modifiers": ["Shift", "Alt"], "x": 5.0, "buttons": [1]}
+    sent = InputMessage("key_down", key="a", modifiers=["Shift", "Alt"], x=5.0, buttons=[1])
     got = event_of(sent, 3, 1.5)
     assert got == ViewerEvent("key_down", 1.5, viewer=3, key="a", modifiers=("Alt", "Shift"))
     assert set(got.as_dict()) == {"event_type", "time_stamp", *FIELDS["key_down"]}
@@ -99,3 +101,29 @@ def test_a_viewer_that_holds_ever_more_keys_costs_no_memory() -> None:
         held.note(event("key_down", key=str(number)))
         held.note(event("pointer_down", button=number))
     assert len(held.keys) == len(held.buttons) == held.most
+
+
+@pytest.mark.rule("W5")
+@pytest.mark.parametrize("kind", sorted({*FIELDS} - {"close"}))
+def test_an_event_is_read_as_it_was_packed(kind: str) -> None:
+    values: dict[str, Any] = {"key": "a", "char_str": "b", "buttons": (1, 2), "modifiers": ("Alt",), "button": 2}
+    own = {name: values.get(name, 3) for name in FIELDS[kind]}
+    message = viewer_events.parse(viewer_events.pack(Event(kind, 0.5, **own)))
+    assert event_of(message, 2, 1.5) == ViewerEvent(kind, 1.5, viewer=2, **own)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        viewer_events.pack(Event("close", 0.0)),
+        viewer_events.pack(Event("char", 0.0, char_str="x" * 65)),
+        viewer_events.pack(Event("pointer_move", 0.0, x=float("nan"))),
+        viewer_events.pack(Event("wheel", 0.0, dx=1e7)),
+        viewer_events.pack(Event("char", 0.0, char_str="x"))[:-1],
+    ],
+)
+def test_a_malformed_event_is_refused(data: bytes) -> None:
+    with pytest.raises(DescriptorError, match="a malformed input event"):
+        viewer_events.parse(data)
