@@ -10,7 +10,6 @@ from support.fault_layer import FaultLayer
 if TYPE_CHECKING:
     from support.raw_presents import Raw
 
-pytestmark = pytest.mark.driver_dependent
 
 OUT_OF_HOST_MEMORY, DEVICE_LOST, OUT_OF_DATE, SURFACE_LOST, SUBOPTIMAL = -1, -4, -1000001004, -1000000000, 1000001003
 FAILING = (

@@ -66,7 +66,7 @@ def vulkan_device() -> Iterator[vkshare.Device]:
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-LONG = {"compositor", "frames", "server"}  # seconds, even with --quick
+LONG = {"compositor", "frames", "goldens", "server"}  # seconds, even with --quick
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,6 @@ demo = functools.partial(support.demo_runs.demo, "shared")
 
 
 @pytest.mark.every_driver
-@pytest.mark.driver_dependent  # three processes, one surface
 def test_a_run_checks_every_frame_and_writes_a_picture(tmp_path: Path) -> None:
     given, picture = tmp_path / "red.png", tmp_path / "out.png"
     Image.new("RGB", (90, 60), "red").save(given)

@@ -32,6 +32,7 @@ def demo(*arguments: str) -> Any:
     return support.demo_runs.demo("engines", "--headless", *arguments, environment=ALONE, timeout=115)
 
 
+@pytest.mark.full
 @pytest.mark.rule("E15")
 def test_engines_that_are_killed_draw_the_wall_and_one_picture(vks_adapter: Any, tmp_path: Path) -> None:
     for package in PACKAGES:

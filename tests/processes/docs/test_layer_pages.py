@@ -13,8 +13,6 @@ from support.tree_paths import ROOT
 
 import vkshare as vks
 
-pytestmark = pytest.mark.driver_dependent
-
 # The module that a page's program needs, and what it prints.
 PROGRAMS = {
     "pygfx": ("pygfx", r"the plane is \[255 +0 +0 255\] before .*\nthe plane is \[ *0 255 +0 255\] before .*\n"),

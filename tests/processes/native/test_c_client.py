@@ -30,7 +30,6 @@ from vkshare.util.library_calls import lib
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
-    pytest.mark.driver_dependent,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
 ]

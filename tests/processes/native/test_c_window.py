@@ -12,7 +12,7 @@ from support.c_client import complaints
 
 import vkshare as vks
 
-pytestmark = [pytest.mark.driver_dependent, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.mark.rule("C4")

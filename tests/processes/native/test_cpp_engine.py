@@ -21,7 +21,6 @@ import vkshare as vks
 from vkshare.util import library
 
 pytestmark = [
-    pytest.mark.driver_dependent,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
 ]

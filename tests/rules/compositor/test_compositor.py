@@ -24,7 +24,7 @@ from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, Vksh
 from vkshare.vsync import Display, Observer
 
 pytest_plugins = ["support.peer_processes", "support.compositor_fixtures"]
-pytestmark = [pytest.mark.driver_dependent, pytest.mark.wheel]
+pytestmark = [pytest.mark.wheel]
 
 Open = Callable[..., vks.Device]
 RED, GREEN, BLUE, CLEAR = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1), (0, 0, 0, 0)

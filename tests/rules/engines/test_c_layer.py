@@ -15,8 +15,6 @@ import vkshare as vks
 from vkshare.engines import layer
 from vkshare.util import library
 
-pytestmark = pytest.mark.driver_dependent
-
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:

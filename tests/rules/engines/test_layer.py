@@ -18,8 +18,6 @@ import vkshare as vks
 from vkshare.engines import layer
 from vkshare.errors import InvalidCallError, UnsupportedError
 
-pytestmark = pytest.mark.driver_dependent
-
 
 @pytest.fixture(autouse=True)
 def _needs_wgpu(vks_adapter: vks.Adapter) -> None:

@@ -10,7 +10,6 @@ from support.sampling_engine import WAYS, SamplingEngine
 import vkshare as vks
 from vkshare.engines import layer
 
-pytestmark = pytest.mark.driver_dependent
 USAGE = ("render", "sample", "copy")
 
 

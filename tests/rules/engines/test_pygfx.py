@@ -12,7 +12,7 @@ from support.run_volumes import LONG, rounds, unhurried
 import vkshare as vks
 from vkshare.engines import layer
 
-pytestmark = [pytest.mark.driver_dependent, unhurried]
+pytestmark = unhurried
 
 
 @pytest.fixture(autouse=True)

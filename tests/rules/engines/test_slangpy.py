@@ -14,7 +14,7 @@ import vkshare as vks
 from vkshare.engines import layer
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 
-pytestmark = [pytest.mark.driver_dependent, unhurried]
+pytestmark = unhurried
 
 
 def makes_a_device() -> bool:

@@ -16,7 +16,7 @@ from support.wgpu_engine import Engine, attachment, die_as_owner, draw_as_owner,
 import vkshare as vks
 from vkshare.engines import layer
 
-pytestmark = [pytest.mark.driver_dependent, unhurried]
+pytestmark = unhurried
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,6 @@ from support.fd_counts import no_fd_left, open_fds
 import vkshare as vks
 from vkshare import formats
 
-pytestmark = pytest.mark.driver_dependent
-
 EXTERNAL_SEMAPHORE = "VK_KHR_external_semaphore_fd"
 
 

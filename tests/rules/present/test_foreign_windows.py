@@ -12,7 +12,7 @@ import vkshare as vks
 from vkshare.errors import SurfaceLostError, UnsupportedError
 
 pytest_plugins = ["support.private_displays", "support.present_policies"]
-pytestmark = [pytest.mark.slow, pytest.mark.driver_dependent, pytest.mark.rule("E8")]
+pytestmark = [pytest.mark.slow, pytest.mark.rule("E8")]
 
 _TOOLKIT = (
     START

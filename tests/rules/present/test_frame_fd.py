@@ -17,7 +17,6 @@ import vkshare as vks
 from vkshare.errors import ClosedError, DeviceLostError, InvalidCallError, SurfaceLostError, VkshareError
 
 pytestmark = [
-    pytest.mark.driver_dependent,
     pytest.mark.rule("E9"),
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
 ]

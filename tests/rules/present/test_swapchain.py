@@ -38,7 +38,6 @@ pytest_plugins = ["support.peer_processes"]
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
-    pytest.mark.driver_dependent,
     pytest.mark.wheel,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     unhurried,

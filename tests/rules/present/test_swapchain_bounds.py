@@ -17,7 +17,6 @@ from vkshare.testing import assert_images_equal
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
-    pytest.mark.driver_dependent,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     unhurried,
 ]

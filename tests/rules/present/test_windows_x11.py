@@ -16,7 +16,7 @@ import vkshare as vks
 from vkshare.testing import assert_images_equal
 
 pytest_plugins = ["support.private_displays", "support.present_policies"]
-pytestmark = [pytest.mark.driver_dependent, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 WIDTH, HEIGHT = 96, 64
 

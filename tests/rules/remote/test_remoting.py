@@ -16,8 +16,6 @@ import vkshare as vks
 from vkshare.errors import AcquireTimeout, InvalidCallError, UnsupportedError
 from vkshare.formats import FORMATS
 
-pytestmark = pytest.mark.driver_dependent
-
 
 @pytest.fixture
 def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device

@@ -88,6 +88,7 @@ def test_a_run_without_goldens_writes_nothing_and_keeps_the_last_results(project
     assert len(failures.read(project.path / "build" / "vks-goldens")) == 6
 
 
+@pytest.mark.full
 def test_the_example_runs_under_xdist_fails_on_a_change_and_passes_once_approved(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

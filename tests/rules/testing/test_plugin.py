@@ -221,7 +221,6 @@ def test_validation_is_for_the_run_and_the_programs_that_it_starts(suite: pytest
 
 
 @pytest.mark.rule("E18")
-@pytest.mark.driver_dependent
 @pytest.mark.every_driver
 def test_a_layer_that_is_not_installed_is_an_error_with_the_way_to_get_it(
     driver_files: str, suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, vks_adapter: Any
