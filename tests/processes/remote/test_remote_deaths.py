@@ -48,7 +48,7 @@ def test_programs_that_are_killed_stop_no_other_one(stack: ExitStack, vks_device
     surface = stack.enter_context(device.create_surface(32, 32))
     spawn = multiprocessing.get_context("spawn")
     random = np.random.default_rng(1)
-    for number in range(rounds(3, 40)):
+    for number in range(rounds(1_000, 6, full=40)):
         key = surface.mutex.statistics().key
         with surface.export() as descriptor:
             arguments = str(ends.host.path), descriptor, key + 1, 5

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import published_names
 from support.published_names import LIMIT, Pipe, clear_red, has_ended, pixels_of, service_is_at_rest, wait_for_red
 from support.shared_handles import wait_until
 
@@ -314,4 +313,4 @@ def test_a_missing_runtime_folder_is_an_error_with_its_path(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / "gone"))
     with device.create_surface(8, 8) as surface, pytest.raises(FileNotFoundError, match="gone"):
         surface.publish("it")
-    assert published_names.service_is_at_rest()
+    wait_until(service_is_at_rest)

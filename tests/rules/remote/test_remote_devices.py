@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
@@ -45,6 +46,8 @@ def ends(stack: ExitStack, vks_device: vks.Device) -> Ends:
 @pytest.mark.rule("M14")
 def test_a_device_works_in_a_process_with_many_file_descriptors(ends: Ends) -> None:
     """select() takes numbers below 1,024 alone."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 1024:
+        pytest.skip("a process may have 1,024 file descriptors here (ulimit -n)")
     with no_fd_left(60), ends.open() as device, device.create_surface(8, 8) as surface, surface.access():
         assert device._backend.connection._wake_fd > 1024  # type: ignore[attr-defined]
         device.submit(device.record().clear(surface, (1, 0, 0, 1)))

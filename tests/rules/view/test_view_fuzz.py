@@ -62,7 +62,7 @@ def test_fuzzed_messages_end_their_own_connection_only(show: Any, caplog: Any) -
         assert resident() - memory < _ALLOWANCE
         statistics = server.statistics()
         assert statistics.garbage > 10
-        assert statistics.refused["malformed"] > 3
+        assert sum(statistics.refused.values()) > 3
     assert not [record for record in caplog.records if record.exc_info], caplog.text
 
 
