@@ -26,9 +26,9 @@ from vkshare.core.pipe import pipe as pipe
 from vkshare.core.pipe_ends import Receiver as Receiver
 from vkshare.core.pipe_ends import Sender as Sender
 from vkshare.core.publication import Publication as Publication
-from vkshare.core.publication import Published as Published
-from vkshare.core.publication import find as find
-from vkshare.core.publication import open_published as open_published
+from vkshare.core.published import Published as Published
+from vkshare.core.published import find as find
+from vkshare.core.published import open_published as open_published
 from vkshare.core.queue import SurfaceQueue as SurfaceQueue
 from vkshare.core.queue_ends import Consumer as Consumer
 from vkshare.core.queue_ends import Producer as Producer

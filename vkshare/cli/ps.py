@@ -70,7 +70,7 @@ def collect() -> dict[str, Any]:
 
 def _published() -> list[dict[str, Any]]:
     """The names, in order. Stopped processes do not answer for theirs."""
-    from vkshare.core import publication
+    from vkshare.core import published
 
     return [
         {
@@ -80,7 +80,7 @@ def _published() -> list[dict[str, Any]]:
             "adapter": str(each.adapter),
             "adapter_name": each.adapter_name,
         }
-        for each in publication.find()
+        for each in published.find()
     ]
 
 

@@ -14,7 +14,7 @@ from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
-    from vkshare.core.publication import Published
+    from vkshare.core.published import Published
     from vkshare.core.surface import Surface
 
 __all__ = ["MOST_SURFACES", "STAMP_SIZE", "Stamp", "device_for", "stamp_of", "watch"]
@@ -66,9 +66,9 @@ def watch(source: Watchable | Published | str, device: Device, *, count: int = 3
     count = arguments.integer("count", count, 1, MOST_SURFACES)
     if isinstance(source, Watchable):
         return _watch_here(source, device, count)
-    from vkshare.core import publication
+    from vkshare.core import published
 
-    return publication.watch_named(source, device, count)
+    return published.watch_named(source, device, count)
 
 
 def _watch_here(source: Watchable, device: Device, count: int) -> Receiver[Any]:
@@ -117,7 +117,7 @@ def device_for(source: Watchable | Published | str, *, name: str = "") -> Device
 
     if isinstance(source, Watchable):
         return opening.open(source._picture().device.adapter, name=name)
-    from vkshare.core import publication
+    from vkshare.core import published
 
-    found = publication.look_up(source)
+    found = published.look_up(source)
     return opening.open(found.adapter, backend=found.backend, name=name)

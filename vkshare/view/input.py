@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from vkshare.core.publication import Published
+from vkshare.core.published import Published
 from vkshare.core.viewer_input import InputSender, ViewerEvents
 from vkshare.ipc.viewer_events import ViewerEvent
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.core import watching
 from vkshare.core.device import Device
-from vkshare.core.publication import Published
+from vkshare.core.published import Published
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.ipc.viewer_events import ViewerEvent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from vkshare.core import publication, watching
+from vkshare.core import published, watching
 from vkshare.core.device import Device
 from vkshare.core.pipe_ends import Receiver
 from vkshare.errors import VkshareError
@@ -122,6 +122,6 @@ class Source(FlagClosing):
 
 def _publisher(source: Any) -> int:
     """The process that publishes a name; 0 for objects of this one. FileNotFoundError: none does."""
-    if isinstance(source, publication.Published):
+    if isinstance(source, published.Published):
         source = source.name
-    return publication.look_up(source).pid if isinstance(source, str) else 0
+    return published.look_up(source).pid if isinstance(source, str) else 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vkshare.core.commands import CommandList
-from vkshare.core.publication import Published
+from vkshare.core.published import Published
 from vkshare.core.surface import Surface
 from vkshare.core.viewer_input import InputSender
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, VkshareError
