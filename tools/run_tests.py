@@ -73,7 +73,7 @@ def run_job(job: Job, required: set[str], limit: float) -> Results:
         return results
     log = RESULTS / f"{job.name}.log"
     started = time.monotonic()
-    print(f"{job.name:28} started", flush=True)
+    tell(f"{job.name:28} started")
     status = 0
     for command in job.commands:
         status = run_command(command, job.environment, log, limit - (time.monotonic() - started), ROOT)
@@ -84,10 +84,14 @@ def run_job(job: Job, required: set[str], limit: float) -> Results:
     if broken or (status == 0 and not results.tests):
         results.tests.append(Case(f"({job.name})", "failed", breakdown(job, status, limit)))
     results.save(job.results_path)
-    print(summary_line(results, time.monotonic() - started), flush=True)
-    for line in failure_lines(job, results, log):
-        print(line, flush=True)
+    tell(summary_line(results, time.monotonic() - started), *failure_lines(job, results, log))
     return results
+
+
+def tell(*lines: str) -> None:
+    """Print lines at once, so that those of jobs beside this one do not come between."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def breakdown(job: Job, status: int, limit: float) -> str:

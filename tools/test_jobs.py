@@ -21,6 +21,7 @@ from pathlib import Path
 from results import NATIVE, RESULTS, ROOT, Results, from_junit
 
 DRIVERS = ("cpu", "lavapipe25", "swiftshader", "lavapipe22", "gpu")  # the longest first
+WHOLE_DRIVERS = ("cpu", "lavapipe25", "gpu")  # others run what is marked driver_dependent alone in `make test`
 SERIAL_DRIVERS = ("cpu", "lavapipe25")  # in `make test`; in `make test-full` each driver has a serial part
 PARTS = {"cpu": 2, "lavapipe25": 2}  # that run beside each other, each with every second module
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
@@ -126,13 +127,17 @@ def _pytest_jobs(driver: str, arguments: list[str], full: bool) -> Iterator[Job]
 
 
 def _pytest_suites(driver: str, parts: int, full: bool) -> Iterator[tuple[str, str, list[str]]]:
-    """The suites of a driver: their names, the marks of their tests, and the modules that have such tests."""
+    """The suites of a driver: their names, the marks of their tests, and the modules that have such tests.
+
+    To collect the other modules takes longer than to run some of these suites.
+    """
     modules = sorted((ROOT / "tests").rglob("test_*.py"))
+    if not full and driver not in WHOLE_DRIVERS:
+        modules = [path for path in modules if "driver_dependent" in path.read_text()]
     for part in range(parts):
         name = f"pytest-{part + 1}" if parts > 1 else "pytest"
         yield name, "not serial", [str(path) for path in modules[part::parts]]
     if full or driver in SERIAL_DRIVERS:
-        # To collect the others takes longer than to run these.
         yield "pytest-serial", "serial", [str(path) for path in modules if "mark.serial" in path.read_text()]
 
 
