@@ -29,15 +29,15 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     The names of the user's other programs, in the folder in /tmp, are hidden from this process.
     """
-    folder = Path(tempfile.mkdtemp(prefix="vks-"))
-    other = folder.with_name(f"{folder.name}-tmp")
+    home = Path(tempfile.mkdtemp(prefix="vks-"))
+    folder = home / "run"
+    folder.mkdir(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.setattr(sockets, "_in_tmp", lambda: other)
+    monkeypatch.setattr(sockets, "_in_tmp", lambda: home / "tmp")
     yield folder
     vks.find()  # removes what killed processes left
     left = list(folder.iterdir())
-    shutil.rmtree(folder)
-    shutil.rmtree(other, ignore_errors=True)
+    shutil.rmtree(home)
     assert left == []
 
 
