@@ -83,8 +83,9 @@ def test_a_new_owner_of_the_name_gets_the_next_events(surface: vks.Surface, devi
         connect(sender, press("a"))
         await_events(publication, 1)
     with device.create_surface(8, 8) as other, other.publish("it", wants_input=True) as publication:
-        connect(sender, press("b"))
-        assert (1, "key_down", "b") in await_events(publication, 1)
+        got: list[Any] = []  # an event may be lost with the old owner, until the viewer sees its end
+        wait_until(lambda: sender.send(press("b")) and bool(got.extend(publication.events(0)) or got))
+        assert (got[0].viewer, got[0].key) == (1, "b")
     sender.close()
 
 
