@@ -28,9 +28,15 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--force-color-profile=srgb",
 )
-# Returns a part of the canvas as RGBA, in base64.
+# Returns a part of the picture as RGBA, in base64: of the canvas, or of the video below it where that is seen.
 _PIXELS = """async ([left, top, width, height]) => {
-    const canvas = document.getElementById("picture");
+    let canvas = document.getElementById("picture");
+    if (canvas.style.opacity === "0") {
+        const video = canvas.parentNode.querySelector("video");
+        const copy = new OffscreenCanvas(canvas.width, canvas.height);
+        copy.getContext("2d").drawImage(video, 0, 0, canvas.width, canvas.height);
+        canvas = copy;
+    }
     const data = canvas.getContext("2d").getImageData(left, top, width, height).data;
     const reader = new FileReader();
     const read = new Promise((done) => { reader.onload = () => done(reader.result); });

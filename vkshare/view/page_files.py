@@ -12,7 +12,10 @@ _FILES = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     **{
         f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("main", "connection", "input", "layout", "messages", "player", "status", "tiles", "video")
+        for name in (
+            *("main", "connection", "input", "layout", "messages"),
+            *("player", "screen", "status", "tiles", "video"),
+        )
     },
 }
 

@@ -84,6 +84,11 @@ def likeness(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> float
     return 99.0 if error == 0 else 10 * math.log10(255**2 / error)
 
 
+def shows_nearly(page: Any, picture: np.ndarray[Any, Any]) -> None:
+    """Wait until the page shows the picture but for the losses of video."""
+    wait_until(lambda: likeness(pixels(page), picture) > 34, page)
+
+
 @pytest.mark.rule("W3", "W7")
 @pytest.mark.parametrize("size", [(320, 200), (163, 91)])
 def test_video_is_near_the_picture_the_badge_names_it_and_lossless_is_exact_again(
@@ -103,10 +108,53 @@ def test_video_is_near_the_picture_the_badge_names_it_and_lossless_is_exact_agai
     until(page, 'document.documentElement.dataset.mode === "video"')
     assert page.text_content("#mode").startswith("video ")
     assert page.get_attribute("#mode", "data-lossless") == "false"
-    wait_until(lambda: likeness(pixels(page), picture) > 34, page)
+    shows_nearly(page, picture)
     page.select_option("#quality", "lossless")
     equals(page, picture)
     assert page.text_content("#mode") == "lossless"
+
+
+_SEES_VIDEO = 'document.getElementById("picture").style.opacity === "0"'
+_CHANGES = [
+    "",
+    "delete window.MediaStreamTrackGenerator",
+    "HTMLVideoElement.prototype.requestVideoFrameCallback = () => 0",
+    "WritableStreamDefaultWriter.prototype.write = async () => { throw new Error('the track has ended'); }",
+]
+
+
+@pytest.mark.rule("W3", "W7")
+@pytest.mark.parametrize("script", _CHANGES, ids=["as it is", "no tracks", "no picture is seen", "no picture is taken"])
+def test_video_is_seen_in_a_video_element_or_on_the_canvas_and_exact_tiles_follow_it(
+    show: Any, new_page: Any, script: str
+) -> None:
+    size = 320, 200
+    source = show(*size)
+    page = new_page()
+    page.add_init_script(script)
+    source.send(gradient(*size, 0))
+    page.goto(source.server.url)
+    state(page, "shown")
+    for turn in (1, 2):
+        page.select_option("#quality", "video")
+        for step in range(90):
+            picture = gradient(*size, 100 * turn + step)
+            source.send(picture)
+            page.wait_for_timeout(15)
+            if not script and page.evaluate(_SEES_VIDEO):
+                break
+        shows_nearly(page, picture)
+        page.select_option("#quality", "lossless")
+        equals(page, picture)
+        assert not page.evaluate(_SEES_VIDEO)
+    if not script:
+        page.select_option("#quality", "video")
+        for step in range(200):
+            source.send(gradient(*size, step))
+            page.wait_for_timeout(15)
+            if page.evaluate(_SEES_VIDEO):
+                return
+        pytest.fail("the video element is never seen")
 
 
 @pytest.mark.rule("W3", "W7")

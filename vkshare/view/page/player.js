@@ -1,6 +1,7 @@
 // Pictures on a canvas, from the messages of one connection after the other: in their order, and acknowledged.
 
 import * as messages from "/messages.js";
+import { Screen } from "/screen.js";
 import * as tiles from "/tiles.js";
 import { Video, hasVideo } from "/video.js";
 
@@ -8,7 +9,7 @@ const MOST_FAILURES = 2;
 const PATIENCE = 500; // ms for the pictures of a decoder before tiles are drawn without them
 
 export class Player {
-  #context;
+  #screen;
   #layout;
   #on;
   #session = 0; // of the connection: work for an earlier one is given up
@@ -23,7 +24,7 @@ export class Player {
   /** send(message) takes what the server is to get, and restart() begins a new connection. The others are
    *  notified: configured(message), shown(message) once for each picture, ended(why), withoutVideo(why). */
   constructor(canvas, layout, on) {
-    this.#context = canvas.getContext("2d", { alpha: false, colorSpace: "srgb" });
+    this.#screen = new Screen(canvas);
     this.#layout = layout;
     this.#on = on;
     if (!hasVideo) on.withoutVideo("This browser has no WebCodecs here: pictures come lossless");
@@ -50,6 +51,7 @@ export class Player {
   close() {
     this.#session += 1;
     this.#video.close();
+    this.#screen.close();
   }
 
   /** Shows a message, after those before it. */
@@ -85,7 +87,7 @@ export class Player {
         if (from !== this.#session) return;
         this.#newestTiles = message.frame;
         this.#layout.resize(message.width, message.height);
-        tiles.draw(this.#context, message.rectangles, bytes);
+        this.#screen.showTiles(message.rectangles, bytes);
         this.#shown(message);
         break;
       }
@@ -95,7 +97,7 @@ export class Player {
         // The next access unit goes to the decoder before this one's picture is there: decoders work in parallel.
         this.#decoding = this.#video.decode(frame, message.isKey, message.data, (picture) => {
           if (from === this.#session && frame > this.#newestTiles) {
-            this.#context.drawImage(picture, 0, 0, width, height, 0, 0, width, height);
+            this.#screen.showVideo(picture, width, height);
           }
         });
         this.#decoding.then((isShown) => isShown && from === this.#session && this.#shown(message));
