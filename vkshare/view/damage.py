@@ -43,13 +43,15 @@ class Grid:
         object.__setattr__(self, "rows", -(-self.height // TILE))
         object.__setattr__(self, "everything", (1 << self.columns * self.rows) - 1)
 
-    def compare(self, before: Array, after: Array) -> int:
+    def compare(self, before: Array, after: Array, *, is_rough: bool = False) -> int:
         """Return the mask of the tiles in which two pictures differ, bit for bit.
 
         Parameters
         ----------
         before, after
             (height, width, C), of one type, C-contiguous.
+        is_rough
+            Whether a large difference is returned as the mask of all tiles, once it is known to be large.
 
         Raises
         ------
@@ -70,6 +72,8 @@ class Grid:
             found = np.not_equal(rows[band], others[band], out=scratch[: band.stop - band.start])
             if found.any():
                 differs[row] = np.logical_or.reduceat(found.any(axis=0), starts)
+                if is_rough and self._is_large(int(differs[: row + 1].sum())):
+                    return self.everything
         return int.from_bytes(np.packbits(differs, bitorder="little").tobytes(), "little")
 
     def rectangles(self, mask: int) -> list[Rectangle]:
@@ -89,8 +93,10 @@ class Grid:
 
     def is_large(self, mask: int) -> bool:
         """Whether damage is so large that it is sent as video, if it goes on."""
-        pixels = mask.bit_count() * TILE * TILE
-        return pixels > max(_SMALL_PIXELS, self.width * self.height // _SMALL_PART)
+        return self._is_large(mask.bit_count())
+
+    def _is_large(self, count: int) -> bool:
+        return count * TILE * TILE > max(_SMALL_PIXELS, self.width * self.height // _SMALL_PART)
 
     def _runs(self, bits: int) -> list[tuple[int, int]]:
         """Columns side by side of a row's bits: (first, end)."""

@@ -15,12 +15,11 @@ from vkshare.util.closing import FlagClosing
 from vkshare.util.forks import OwnLock
 from vkshare.view import messages, tiles, video
 from vkshare.view.damage import Grid
+from vkshare.view.encoder_viewer import Send, Viewer
 from vkshare.view.feed import Feed, Picture
-from vkshare.view.viewer_state import Kind, Mode, StreamPlan, StreamState, ViewerState
+from vkshare.view.viewer_state import Kind, StreamPlan, StreamState, ViewerState
 
 _log = logging.getLogger("vkshare.view")
-
-Send = Callable[[bytes], None]
 
 _END_PATIENCE = 2.0  # seconds after the end of the feed that viewers have to acknowledge, and get the last picture
 _MOST_PACKED = 8  # sets of rectangles of one picture whose packed pixels are kept for other viewers
@@ -252,7 +251,7 @@ class Encoder(FlagClosing):
         if before is None:
             damage = self._grid.everything
         else:
-            damage = self._grid.compare(before.array, picture.array)
+            damage = self._grid.compare(before.array, picture.array, is_rough=self._is_video_alone())
         is_large = before is not None and self._grid.is_large(damage)
         now = self._clock()
         with self._changed:
@@ -263,6 +262,12 @@ class Encoder(FlagClosing):
             for viewer in self._viewers:
                 # A viewer that was attached before the first picture has nothing yet, as all have.
                 viewer._state.change(damage, is_large, now)
+
+    def _is_video_alone(self) -> bool:
+        """Whether each viewer shows video: its damage is the whole picture already."""
+        now = self._clock()
+        with self._changed:
+            return bool(self._viewers) and all(each._state.is_streaming(now) for each in self._viewers)
 
     def _note_end(self) -> None:
         with self._changed:
@@ -360,70 +365,3 @@ class Encoder(FlagClosing):
         for viewer in viewers:
             with contextlib.suppress(Exception):
                 viewer._send(messages.end("the encoder has failed"))
-
-
-class Viewer(FlagClosing):
-    """The encoder's end of one viewer. Made by ``Encoder.attach()``. Thread-safe; no method blocks."""
-
-    def __init__(self, encoder: Encoder, send: Send, state: ViewerState) -> None:
-        self._encoder = encoder
-        self._send = send
-        self._state = state
-        self._is_greeted = False
-        self._has_ended = False
-        self._closed = False
-
-    def acknowledged(self, frame: int) -> None:
-        """The viewer shows a frame; those before it count as shown, too.
-
-        Raises
-        ------
-        ValueError
-            The frame was not sent, or was acknowledged before.
-        """
-        encoder = self._encoder
-        with encoder._changed:
-            if not self._closed:
-                self._state.acknowledged(frame, encoder._clock())
-        encoder._wake()
-
-    def set_mode(self, mode: str) -> None:
-        """Follow the viewer's choice.
-
-        Parameters
-        ----------
-        mode
-            "auto": video while much changes, else lossless; "lossless": always; "video": video for each change, and
-            lossless at rest.
-
-        Raises
-        ------
-        ValueError
-            It is none of these.
-        """
-        chosen = Mode(arguments.choice("mode", mode, tuple(each.value for each in Mode)))
-        with self._encoder._changed:
-            self._state.set_mode(chosen)
-        self._encoder._wake()
-
-    @property
-    def unacknowledged(self) -> tuple[int, ...]:
-        """Frames that were sent and not acknowledged, oldest first."""
-        with self._encoder._changed:
-            return self._state.unacknowledged
-
-    def close(self) -> None:
-        """Get no more messages; one that is being sent may still come. Idempotent."""
-        encoder = self._encoder
-        with encoder._changed:
-            self._closed = True
-            if self in encoder._viewers:
-                encoder._viewers.remove(self)
-        encoder._wake()
-
-    def _is_lost(self) -> bool:
-        return False  # it has nothing that outlives the encoder
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else f"unacknowledged {list(self.unacknowledged)}"
-        return f"<vkshare.view.Viewer {state}>"

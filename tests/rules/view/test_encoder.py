@@ -19,7 +19,8 @@ import vkshare as vks
 from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.view import messages, video
 from vkshare.view.display_pixels import EIGHT_BIT, to_rgba8
-from vkshare.view.encoder import Encoder, Viewer
+from vkshare.view.encoder import Encoder
+from vkshare.view.encoder_viewer import Viewer
 from vkshare.view.feed import Feed
 from vkshare.view.tiles import Tiles
 from vkshare.view.viewer_state import MOST_UNACKNOWLEDGED, REST

@@ -65,6 +65,16 @@ def test_damage_is_large_from_a_part_of_the_picture_on() -> None:
     assert large.is_large((1 << 130) - 1)
 
 
+def test_a_rough_comparison_is_exact_for_small_damage_and_is_everything_for_large() -> None:
+    grid, before = Grid(512, 512), np.zeros((512, 512, 4), np.uint8)
+    after = before.copy()
+    after[:128, :512] = 1  # 16 of 64 tiles: the most that is small
+    assert grid.compare(before, after, is_rough=True) == grid.compare(before, after) == (1 << 16) - 1
+    after[511, 511] = 1
+    assert grid.compare(before, after).bit_count() == 17
+    assert grid.compare(before, after, is_rough=True) == grid.everything
+
+
 def test_pictures_of_other_sizes_or_types_are_refused() -> None:
     grid = Grid(8, 8)
     for other in (picture(8, 9), picture(8, 8, 1), picture(8, 8, 4, np.uint16)):
