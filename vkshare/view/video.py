@@ -239,7 +239,7 @@ class VideoEncoder:
             dst_colorspace=to.Colorspace.ITU709,
             src_color_range=to.ColorRange.JPEG,
             dst_color_range=to.ColorRange.MPEG,
-            # FULL_CHR_H_INP computes the colours of each pixel and averages them later: swscale has faster code for that.
+            # FULL_CHR_H_INP: swscale has faster code for the colours of each pixel, which it averages afterwards.
             interpolation=to.Interpolation.BILINEAR | to.Interpolation.FULL_CHR_H_INP,
             threads=1,
         )
