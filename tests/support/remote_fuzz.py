@@ -127,7 +127,7 @@ _COMMANDS: dict[int, Callable[[Liar], s.Body]] = {
     m.Op.DRAW: lambda self: m.Draw(tuple(self._turn() for _ in range(self.rng.choice([0, 1, 1, 2]))), self._commands()),
     m.Op.WRITE: Liar._write,
     m.Op.READ: lambda self: m.Read(self._turn(), self._rect(), self.rng.random() < 0.5),
-    m.Op.SHOW: lambda self: m.Show(self._id(), self._turn()),
+    m.Op.SHOW: lambda self: m.Show(self._id(), self._turn(), self.rng.randrange(1 << 64)),
     m.Op.SKIP: lambda self: m.Skip(self._turn()),
     m.Op.WINDOW: lambda self: m.Window(self._id(), *self._size(), "liar"),
     m.Op.END_WINDOW: lambda self: m.ById(self._id()),

@@ -623,9 +623,10 @@ WATCHABLE = ("Surface", "Sender", "Receiver", "Swapchain")
 @weight(3)
 def publish(world: World, dice: random.Random) -> None:
     name = f"walker {os.getpid()} {dice.randrange(4)}"
-    made = world.call(world.any(dice, *WATCHABLE), "publish", name)
+    made = world.call(world.any(dice, *WATCHABLE), "publish", name, wants_input=dice.random() < 0.8)
     if made is not None:
         world.keep(dice, made, most=4)
+        world.call(made, "events", 0)
     if dice.random() < 0.1:
         world.called["vks.find"] += 1
         vks.find()
