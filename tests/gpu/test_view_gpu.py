@@ -90,7 +90,7 @@ def serve() -> Iterator[Callable[..., Page]]:
 
 
 def noise(surface: vks.Surface, seed: int) -> Array:
-    dtype = surface.spec.format.numpy_dtype
+    dtype: Any = surface.spec.format.numpy_dtype
     if dtype.kind == "f":
         return np.random.default_rng(seed).random(surface.shape).astype(dtype)
     return np.random.default_rng(seed).integers(0, np.iinfo(dtype).max, surface.shape, dtype, endpoint=True)
