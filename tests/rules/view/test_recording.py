@@ -24,7 +24,7 @@ from support.run_volumes import rounds
 import vkshare as vks
 from vkshare import view
 from vkshare.errors import UnsupportedError
-from vkshare.view import recording, sources
+from vkshare.view import recording_threads, sources
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.rule("W8")]
 
@@ -195,14 +195,14 @@ def test_an_encoder_that_is_behind_drops_frames_which_are_counted_and_holds_up_n
     import threading
 
     may_write = threading.Event()
-    write = recording._Recording._write
+    write = recording_threads.Recording._write
 
     def slow(self: Any, picture: Any) -> None:
         assert may_write.wait(HANG)
         write(self, picture)
 
-    monkeypatch.setattr(recording._Recording, "_write", slow)
-    monkeypatch.setattr(recording, "_BACKLOG_PICTURES", 4)
+    monkeypatch.setattr(recording_threads.Recording, "_write", slow)
+    monkeypatch.setattr(recording_threads, "_BACKLOG_PICTURES", 4)
     source, pictures = pipe(), noise(30)
     with view.record(source.receiver, tmp_path / "o.mkv") as recorder:
         source.send(*pictures)  # none of them waits for the encoder
@@ -222,7 +222,7 @@ def test_an_encoder_that_is_behind_drops_frames_which_are_counted_and_holds_up_n
 
 
 def test_without_dropping_each_frame_is_recorded(pipe: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(recording, "_BACKLOG_PICTURES", 2)
+    monkeypatch.setattr(recording_threads, "_BACKLOG_PICTURES", 2)
     pictures = noise(rounds(500, 30))
     assert recorded(pipe(), tmp_path / "o.mkv", pictures).frames == len(pictures)
 
