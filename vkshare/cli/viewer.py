@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from vkshare.cli.output import say
 from vkshare.cli.remote import TOKEN_VARIABLE, add_token_argument, token_of
 from vkshare.errors import UnsupportedError, VkshareError
+from vkshare.remote.playout import MOST_DELAY
 
 if TYPE_CHECKING:
     from vkshare.remote import Viewer
@@ -38,8 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID (see vkshare info)")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto", help="(default: auto)")
     parser.add_argument("--headless", action="store_true", help="no windows")
+    parser.add_argument(
+        "--playout",
+        type=float,
+        default=MOST_DELAY,
+        metavar="S",
+        help=f"the most seconds that a picture waits, so that motion is steady on a link with losses; 0: none waits "
+        f"({MOST_DELAY:g})",
+    )
     parser.add_argument("--output", metavar="FOLDER", help="at the end, write each window's picture there as PNG")
     parser.add_argument("--json", action="store_true", help="at the end, print the counters as JSON")
+    parser.add_argument(
+        "--digests",
+        metavar="TITLE",
+        help="with --json: the SHA-256 of each picture that the window of that title shows",
+    )
     parser.add_argument("--seconds", type=float, metavar="S", help="end by itself after so long")
 
 
@@ -55,7 +69,13 @@ def run(args: argparse.Namespace) -> int:
         with (
             device,
             vks.remote.Viewer(
-                args.address, token=token, certificate=args.certificate, device=device, headless=args.headless
+                args.address,
+                token=token,
+                certificate=args.certificate,
+                device=device,
+                headless=args.headless,
+                playout=args.playout,
+                digested=args.digests,
             ) as viewer,
         ):
             print(f"connected to {args.address}, drawing on {device.adapter.name}", flush=True)
@@ -82,7 +102,8 @@ def _show(viewer: Viewer, args: argparse.Namespace) -> int:
         if args.output is not None:
             _save(viewer, Path(args.output))
         if args.json:
-            print(json.dumps(dataclasses.asdict(viewer.statistics())), flush=True)
+            digests = {} if args.digests is None else {"digests": viewer.digests()}
+            print(json.dumps({**dataclasses.asdict(viewer.statistics()), **digests}), flush=True)
     return 0
 
 

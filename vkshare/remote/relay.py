@@ -12,6 +12,7 @@ import itertools
 import logging
 import mmap
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -375,7 +376,7 @@ class Relay:
         turn = image.turn(writes=False)
         context.send(
             m.Op.SHOW,
-            m.Show(body.window, turn),
+            m.Show(body.window, turn, time.monotonic_ns() // 1000),
             replaces=("show", body.window),
             stale=m.Skip(turn),
             then=waiting.expect(),

@@ -199,8 +199,11 @@ class Read(Body):
 
 
 class Show(Body):
+    """A present. `stamp` is the host's time of it, in microseconds of any clock: the viewer keeps its pace."""
+
     window: Id
     turn: Turn
+    stamp: U64
 
 
 class Skip(Body):

@@ -24,6 +24,7 @@ from vkshare.remote.link import GRACE, KEEPALIVE, Link
 from vkshare.remote.link_client import connect
 from vkshare.remote.link_types import LinkEvents, LinkState
 from vkshare.remote.pictures import Pictures
+from vkshare.remote.playout import MOST_DELAY
 from vkshare.remote.viewer_requests import ViewerRequests
 from vkshare.remote.viewer_windows import ViewerWindows
 from vkshare.server import wire
@@ -34,6 +35,7 @@ from vkshare.util.forks import OwnLock
 
 _log = logging.getLogger("vkshare.remote")
 
+_MOST_PLAYOUT = 2.0  # seconds
 _SLICE = 0.1  # seconds between two looks whether the link is there
 _PATIENCE = 3600.0  # seconds for one request: the host's requests wait for no program, but drivers may be slow
 
@@ -50,12 +52,20 @@ class ViewerStatistics:
         Programs that draw here now.
     arrived, composites
         Pictures that programs have presented, and pictures that were shown.
+    rate, longest
+        Pictures shown a second over the last ten seconds in which some were, and the longest time between two of them
+        in seconds; 0: fewer than two were.
+    delay
+        Seconds that pictures wait now, so that they are shown steadily; the most of all windows.
     """
 
     state: str
     programs: int
     arrived: int
     composites: int
+    rate: float
+    longest: float
+    delay: float
 
 
 class Viewer(FlagClosing):
@@ -76,13 +86,19 @@ class Viewer(FlagClosing):
         Device to draw with, which stays the caller's; None: opens the best one.
     headless
         No windows: pictures() has what they would show.
+    playout
+        The most seconds that a picture waits, so that pictures which have arrived together after a lost packet are
+        shown at the pace at which they were presented, 0 to 2. The wait follows the link: it is 0 where pictures
+        arrive steadily, and for a picture that follows a pause. 0: each picture is shown as soon as it arrives.
+    digested
+        The title of a window: digests() has the SHA-256 of each picture that it shows, which costs a read of each.
     keepalive, grace
         As of LinkListener.
 
     Raises
     ------
     OSError, RemoteLostError, ValueError
-        As connect().
+        As connect(), and ValueError if `playout` is out of its range.
 
     Examples
     --------
@@ -100,10 +116,14 @@ class Viewer(FlagClosing):
         certificate: str | os.PathLike[str] | None = None,
         device: Device | None = None,
         headless: bool = False,
+        playout: float = MOST_DELAY,
+        digested: str | None = None,
         keepalive: float = KEEPALIVE,
         grace: float = GRACE,
     ) -> None:
         self._closed = True  # until the constructor succeeds
+        if not 0 <= playout <= _MOST_PLAYOUT:
+            raise ValueError(f"playout is {playout} s; allowed are 0 to {_MOST_PLAYOUT:g} s")
         self._own = OwnLock(self)
         self._lanes: dict[int, Lane] = {}
         self._stopping = threading.Event()
@@ -113,7 +133,9 @@ class Viewer(FlagClosing):
             self._device = device or made.enter_context(open(name="vkshare viewer", held_limit=1 << 20))
             self._pictures = Pictures(self._device)
             made.callback(self._pictures.close)
-            self._windows = ViewerWindows(self._device, self._tell, headless=headless)
+            self._windows = ViewerWindows(
+                self._device, self._tell, headless=headless, playout=playout, digested=digested
+            )
             made.callback(self._windows.close)
             kinds = ViewerRequests(self._pictures, self._windows).kinds
             folder = tempfile.mkdtemp(prefix="vkshare-viewer-")
@@ -255,13 +277,21 @@ class Viewer(FlagClosing):
         self._windows.wake()
 
     def pictures(self) -> dict[str, Any]:
-        """Returns the newest picture of each window, an array (H, W, C), by the window's title."""
+        """Returns the newest picture of each window, also one that waits, an array (H, W, C), by the window's title."""
         return self._windows.pictures()
+
+    def digests(self) -> list[str]:
+        """Returns the SHA-256 (hex) of each picture that the window `digested` has shown, the oldest first.
+
+        A picture's bytes are those of its array in pictures(). The newest 10,000 are kept.
+        """
+        return list(self._windows.digests)
 
     def statistics(self) -> ViewerStatistics:
         """Returns a snapshot of the counters."""
         state = "closed" if self._closed else str(self._link.state)
-        return ViewerStatistics(state, len(self._lanes), self._windows.arrived, self._windows.composites)
+        windows = self._windows
+        return ViewerStatistics(state, len(self._lanes), windows.arrived, windows.composites, *windows.pace())
 
     def close(self) -> None:
         """Ends the session, and closes the windows. Idempotent."""

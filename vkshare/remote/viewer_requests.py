@@ -180,7 +180,7 @@ class ViewerRequests:
         body: m.Show = request.body
         self._watch(executor)
         with self._pictures.turns(executor, (body.turn,)) as (handle,):
-            self._windows.show(executor.client, body.window, handle)
+            self._windows.show(executor.client, body.window, handle, body.stamp / 1e6)
 
     def _window(self, executor: Executor, request: Request) -> None:
         body: m.Window = request.body

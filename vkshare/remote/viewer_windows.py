@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import json
 import logging
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +21,7 @@ from vkshare.errors import AbandonedError, InvalidCallError, SurfaceLostError, V
 from vkshare.present.swapchain import Swapchain
 from vkshare.present.targets import Headless
 from vkshare.remote import relay_messages as m
+from vkshare.remote.playout import MOST_DELAY, Playout
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
@@ -30,7 +35,10 @@ Tell = Callable[[int, m.Input], object]  # the session's client, and an event of
 
 MOST_WINDOWS = 64  # of one program; its host has fewer, but those that were closed end in the next turn()
 _SLICE = 0.004  # seconds between looks whether a copy still waits
-_BUFFERS = 4  # pictures of a window: one is shown, the others may wait for the turns of other programs
+_LEAST_BUFFERS, _MOST_BUFFERS = 3, 32  # pictures of a window that wait to be shown
+_MOST_BYTES = 64 << 20  # of these pictures, where they are more than the least number
+_RATE_OVER = 10.0  # seconds
+_MOST_DIGESTS = 10_000
 
 
 @dataclass(slots=True)
@@ -48,12 +56,12 @@ class _Buffer:
 
 @dataclass(slots=True)
 class _Shown:
-    """One window: its newest pictures, and the window of this machine, which the main thread makes."""
+    """One window: its pictures, and the window of this machine, which the main thread makes."""
 
     spec: m.Window
     client: int
+    playout: Playout[_Buffer]
     front: _Buffer | None = None  # what is shown
-    pending: deque[_Buffer] = field(default_factory=deque)  # newer ones, the oldest first
     spare: list[Surface] = field(default_factory=list)
     is_new: bool = False  # the front was not shown yet
     has_ended: bool = False
@@ -63,36 +71,39 @@ class _Shown:
 
     def take_surface(self, picture: Surface) -> Surface | None:
         """A surface for a copy of such a picture, which nothing waits for, or the oldest that does; None: make one."""
-        self.settle()
         for surface in self.spare:
             if _matches(surface, picture):
                 self.spare.remove(surface)
                 return surface
         while self.spare:
             self.spare.pop().close()
-        if len(self.pending) < _BUFFERS - 1:
+        if len(self.playout) < _room_for(picture):
             return None
-        oldest = self.pending.popleft().surface
+        oldest = self.playout.drop_oldest().surface
         if _matches(oldest, picture):
             return oldest
         oldest.close()
         return None
 
-    def settle(self) -> bool:
-        """Makes the newest picture that is ready the front; whether it is one that was not shown."""
-        ready = [buffer for buffer in self.pending if buffer.is_ready]
-        if ready:
-            newest = ready[-1]
-            while self.pending[0] is not newest:
-                self.spare.append(self.pending.popleft().surface)
-            self.pending.popleft()
+    def settle(self, now: float) -> bool:
+        """Makes the newest picture that is due the front; whether it is one that was not shown."""
+        newest, older = self.playout.take(now)
+        self.spare += [buffer.surface for buffer in older]
+        if newest is not None:
             if self.front is not None:
                 self.spare.append(self.front.surface)
             self.front, self.is_new = newest, True
+        keep = _LEAST_BUFFERS + round(self.playout.delay.seconds * 60)
+        while len(self.spare) > keep:
+            self.spare.pop().close()
         return self.is_new
 
+    def newest(self) -> _Buffer | None:
+        """The newest picture that is ready, whether it is due or not."""
+        return next((buffer for buffer in reversed(self.playout.pictures) if buffer.is_ready), self.front)
+
     def close(self) -> None:
-        buffers = [*self.pending, *([self.front] if self.front is not None else ())]
+        buffers = [*self.playout.pictures, *([self.front] if self.front is not None else ())]
         for thing in (self.swapchain, self.window, *self.spare, *(buffer.surface for buffer in buffers)):
             if thing is not None:
                 thing.close()
@@ -102,17 +113,43 @@ def _matches(surface: Surface, picture: Surface) -> bool:
     return (surface.width, surface.height, surface.format) == (picture.width, picture.height, picture.format)
 
 
-class ViewerWindows:
-    """The windows of one viewer."""
+def _room_for(picture: Surface) -> int:
+    """How many such pictures may wait."""
+    size = picture.width * picture.height * picture.spec.format.bytes_per_pixel
+    return max(_LEAST_BUFFERS, min(_MOST_BUFFERS, _MOST_BYTES // size))
 
-    def __init__(self, device: Device, tell: Tell, *, headless: bool) -> None:
+
+class ViewerWindows:
+    """The windows of one viewer.
+
+    Attributes
+    ----------
+    arrived, composites
+        Pictures that programs have presented, and pictures that were shown.
+    digested, digests
+        The title of a window (None: none), and the SHA-256 of each of its pictures that was shown, the oldest first.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        tell: Tell,
+        *,
+        headless: bool,
+        playout: float = MOST_DELAY,
+        digested: str | None = None,
+    ) -> None:
         self._device = device
         self._tell = tell
         self._is_headless = headless
+        self._playout = playout
         self._changed = threading.Condition()
         self._windows: dict[int, _Shown] = {}
-        self.arrived = 0  # pictures that programs have presented
-        self.composites = 0  # pictures that were shown
+        self.arrived = 0
+        self.composites = 0
+        self.digested = digested
+        self.digests: deque[str] = deque(maxlen=_MOST_DIGESTS)
+        self._times: deque[float] = deque()  # at which pictures were shown, of late
 
     # ---- the sessions' workers -----------------------------------------------------------------------------------
 
@@ -123,11 +160,14 @@ class ViewerWindows:
                 raise InvalidCallError(f"window {spec.id} is open already")
             if sum(shown.client == client for shown in self._windows.values()) >= MOST_WINDOWS:
                 raise InvalidCallError(f"this program has {MOST_WINDOWS} windows")
-            self._windows[spec.id] = _Shown(spec, client)
+            self._windows[spec.id] = _Shown(spec, client, Playout(self._playout))
             self._changed.notify_all()
 
-    def show(self, client: int, number: int, picture: Surface) -> None:
-        """Copies a picture, which the caller owns, to the window's front."""
+    def show(self, client: int, number: int, picture: Surface, stamp: float) -> None:
+        """Copies a picture, which the caller owns and may release then. It is shown once it is due.
+
+        `stamp`: the host's time of its present, in seconds.
+        """
         with self._changed:
             shown = self._windows.get(number)
             if shown is None or shown.client != client:
@@ -143,7 +183,7 @@ class ViewerWindows:
         with self._changed:
             self.arrived += 1
             if self._windows.get(number) is shown:
-                shown.pending.append(_Buffer(copy, submission))
+                shown.playout.add(_Buffer(copy, submission), stamp)
                 self._changed.notify_all()
                 return
         copy.close()  # the window was closed meanwhile
@@ -161,10 +201,9 @@ class ViewerWindows:
     def turn(self, timeout: float) -> None:
         """Shows new pictures, and takes the windows' events. Waits for something to do."""
         with self._changed:
-            if not any(
-                shown.has_ended or shown.swapchain is None or shown.settle() for shown in self._windows.values()
-            ):
-                self._changed.wait(min(timeout, _SLICE) if any(s.pending for s in self._windows.values()) else timeout)
+            left = self._time_left(time.monotonic())
+            if left > 0:
+                self._changed.wait(min(timeout, left))
             for number in [number for number, shown in self._windows.items() if shown.has_ended]:
                 self._windows.pop(number).close()
             windows = list(self._windows.values())
@@ -176,6 +215,15 @@ class ViewerWindows:
             except VkshareError:
                 _log.exception("window %r could not be drawn", shown.spec.title)
 
+    def _time_left(self, now: float) -> float:
+        """Returns seconds until there is something to do, if nothing arrives."""
+        left = math.inf
+        for shown in self._windows.values():
+            if shown.has_ended or shown.swapchain is None or shown.settle(now):
+                return 0.0
+            left = min(left, shown.playout.next_due() - now, _SLICE if shown.playout.has_unready else math.inf)
+        return left
+
     def _present(self, shown: _Shown) -> None:
         if shown.swapchain is None:
             self._make(shown)
@@ -183,19 +231,30 @@ class ViewerWindows:
         if shown.window is not None:
             self._poll(shown, shown.window)
         with self._changed:
-            if not shown.settle() or shown.front is None:
+            if not shown.settle(time.monotonic()) or shown.front is None:
                 return
             shown.is_new = False
-            front = shown.front.surface
-            with shown.swapchain.frame() as frame:
-                commands = self._device.record()
-                if (frame.width, frame.height) == (front.width, front.height) and front.format == frame.view.format:
-                    commands.copy(front, frame.view)
-                else:
-                    commands.blit(front, frame.view)
-                self._device.submit(commands)
-        shown.frames += 1
-        self.composites += 1
+            front = shown.front.surface  # which only this thread replaces
+        with shown.swapchain.frame() as frame:  # it may wait for the screen
+            commands = self._device.record()
+            if (frame.width, frame.height) == (front.width, front.height) and front.format == frame.view.format:
+                commands.copy(front, frame.view)
+            else:
+                commands.blit(front, frame.view)
+            self._device.submit(commands)
+        self._count(shown, front)
+
+    def _count(self, shown: _Shown, front: Surface) -> None:
+        now = time.monotonic()
+        with self._changed:
+            shown.frames += 1
+            self.composites += 1
+            self._times.append(now)
+            while self._times[0] < now - _RATE_OVER:
+                self._times.popleft()
+        if shown.spec.title == self.digested:
+            with contextlib.suppress(AbandonedError):
+                self.digests.append(hashlib.sha256(front.read().tobytes()).hexdigest())
 
     def _make(self, shown: _Shown) -> None:
         spec = shown.spec
@@ -214,15 +273,23 @@ class ViewerWindows:
     # ---- looking -------------------------------------------------------------------------------------------------
 
     def pictures(self) -> dict[str, Any]:
-        """Returns the newest picture of each window as an array, by title."""
+        """Returns the newest picture of each window as an array, by title, whether it is due or not."""
         found: dict[str, Any] = {}
         with self._changed:
             for shown in self._windows.values():
-                if shown.settle() or shown.front is not None:
-                    assert shown.front is not None
+                newest = shown.newest()
+                if newest is not None:
                     with contextlib.suppress(AbandonedError):  # its program has died in the middle of a picture
-                        found[shown.spec.title] = shown.front.surface.read()
+                        found[shown.spec.title] = newest.surface.read()
         return found
+
+    def pace(self) -> tuple[float, float, float]:
+        """Returns pictures shown a second of late, the longest time between two of them, and the play-out delay."""
+        with self._changed:
+            times = list(self._times)
+            delay = max((shown.playout.delay.seconds for shown in self._windows.values()), default=0.0)
+        steps = [after - before for before, after in itertools.pairwise(times)]
+        return (len(steps) / sum(steps), max(steps), delay) if steps and sum(steps) else (0.0, 0.0, delay)
 
     def wake(self) -> None:
         with self._changed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from support.shared_handles import wait_until
 import vkshare as vks
 from vkshare.errors import RemoteLostError
 from vkshare.remote import relay_messages as m
+from vkshare.remote import viewer_windows
 
 pytestmark = pytest.mark.no_driver
 
@@ -83,6 +85,42 @@ def test_a_stalled_link_shows_the_newest_frame_and_skips_others(stack: ExitStack
     with device.create_surface(8, 8) as surface, surface.access():  # the turns of frames that were skipped are over
         device.submit(device.record().clear(surface, (0, 1, 0, 1)))
         assert surface.read()[0, 0].tolist() == [0, 255, 0, 255]
+
+
+@pytest.mark.rule("M3", "M7")
+def test_pictures_that_wait_to_be_shown_hold_no_turn(vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(viewer_windows, "time", SimpleNamespace(monotonic=lambda: now))
+    windows = viewer_windows.ViewerWindows(vks_device, lambda client, event: None, headless=True, playout=0.2)
+    windows.open(1, m.Window(7, 16, 8, "shown"))
+    with vks_device.create_surface(16, 8) as picture:
+
+        def present(number: int, stamp: float) -> None:
+            with picture.access(timeout=WAIT) as view:  # it is free, whatever waits to be shown
+                vks_device.submit(vks_device.record().clear(view, (number / 255, 0, 0, 1)))
+                windows.show(1, 7, picture, stamp)
+            windows.turn(0)
+
+        for number in range(120):  # two seconds, in which each fourth picture is late
+            now = number / 60 + (0.05 if number % 4 == 0 else 0)
+            present(number, number / 60)
+        assert windows.pace()[2] == pytest.approx(0.05, abs=0.01)
+        now = 2.04
+        windows.turn(0)  # the last one
+        before, stamps = windows.composites, [2.05, 2.06, 2.07]
+        for number, now in enumerate(stamps, 201):
+            present(number, now)
+        assert windows.composites == before
+        for count, stamp in enumerate(stamps, 1):
+            now = stamp + 0.0505
+            windows.turn(0)
+            assert windows.composites == before + count
+        assert int(windows.pictures()["shown"][0, 0, 0]) == 203
+        now += 1
+        present(210, now)  # after a pause there is no motion to keep steady
+        assert int(windows.pictures()["shown"][0, 0, 0]) == 210
+        assert windows.composites == before + 4
+    windows.close()
 
 
 @pytest.mark.rule("M14")
