@@ -120,11 +120,13 @@ _CHANGES = [
     "delete window.MediaStreamTrackGenerator",
     "HTMLVideoElement.prototype.requestVideoFrameCallback = () => 0",
     "WritableStreamDefaultWriter.prototype.write = async () => { throw new Error('the track has ended'); }",
+    "WritableStreamDefaultWriter.prototype.write = () => new Promise(() => {});"
+    "Object.defineProperty(WritableStreamDefaultWriter.prototype, 'desiredSize', { value: -4 })",
 ]
 
 
 @pytest.mark.rule("W3", "W7")
-@pytest.mark.parametrize("script", _CHANGES, ids=["as it is", "no tracks", "no picture is seen", "no picture is taken"])
+@pytest.mark.parametrize("script", _CHANGES, ids=["as it is", "no tracks", "unseen", "refused", "stuck"])
 def test_video_is_seen_in_a_video_element_or_on_the_canvas_and_exact_tiles_follow_it(
     show: Any, new_page: Any, script: str
 ) -> None:

@@ -3,6 +3,7 @@
 import * as tiles from "/tiles.js";
 
 const MOST_TRIES = 60; // pictures on a visible page until a video element that has shown none is given up
+const MOST_WAITING = 3; // pictures that a track has not taken yet until it is given up
 
 /** A video element of the pictures that show() gets. The browser puts them on the screen without the copies that a
  *  canvas takes: to convert, to draw, and to hand over at each frame of the screen. */
@@ -46,7 +47,8 @@ class VideoLayer {
       copy.close();
       this.close();
     });
-    if (this.#isAwaited && !document.hidden && ++this.#tries > MOST_TRIES) this.close();
+    const isBlind = this.#isAwaited && !document.hidden && ++this.#tries > MOST_TRIES;
+    if (isBlind || this.#writer.desiredSize < -MOST_WAITING) this.close();
   }
 
   /** Other pictures are on the canvas now. */
