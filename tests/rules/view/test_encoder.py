@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -48,6 +49,7 @@ class Page:
         self.codec = self.end = ""
         self.is_lossless = False
         self.bytes = 0
+        self.rectangles: tuple[messages.Rectangle, ...] = ()  # of the newest tiles
         self._decoder: Any = None
         self._attached = threading.Event()
         self.viewer: Viewer = encoder.attach(self._receive, codecs)
@@ -72,6 +74,7 @@ class Page:
 
     def _tiles(self, message: bytes) -> None:
         assert self.canvas is not None
+        self.rectangles = Tiles.read(message).rectangles
         Tiles.read(message).apply(self.canvas)
         self.is_lossless = True
 
@@ -268,6 +271,26 @@ def test_viewers_that_are_in_video_get_a_keyframe_with_a_new_one(shown: Shown) -
     assert [each.kinds[-1] for each in pages] == [messages.Kind.VIDEO] * 2
     assert shown.encoder.statistics().keyframes == 2
     assert np.array_equal(pages[0].canvas, pages[1].canvas)  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("W3")
+def test_a_lossless_viewer_beside_one_in_video_gets_the_tiles_that_changed_alone(shown: Shown) -> None:
+    need_h264()
+    fast, exact = Page(shown.encoder), Page(shown.encoder)
+    fast.viewer.set_mode("video")
+    exact.viewer.set_mode("lossless")
+    picture = noise(1)
+    for step in range(2, 6):
+        picture = picture.copy()
+        picture[:, :256] = noise(step)[:, :256]  # 4 of 6 columns of tiles, which is a large change
+        shown.later(1 / 30)
+        shown.send(picture)
+        wait_until(functools.partial(exact.shows, picture))
+        wait_until(lambda: not fast.viewer.unacknowledged)
+    assert fast.kinds[-1] is messages.Kind.VIDEO
+    assert exact.rectangles == ((0, 0, 256, HEIGHT),)
+    fast.viewer.set_mode("lossless")
+    wait_until(lambda: fast.shows(picture))
 
 
 def test_a_bogus_acknowledgement_is_an_error_and_other_viewers_go_on(shown: Shown) -> None:
