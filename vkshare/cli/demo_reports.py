@@ -211,9 +211,13 @@ def _remote_facts(report: dict[str, Any]) -> dict[str, str]:
     remote = report.get("remote")
     if remote is None:
         return {}
-    seconds = report["seconds"]
+    seconds, viewer, pictures = report["seconds"], remote["viewer"], remote["pictures"]
     return {
-        "viewer": f"{remote['viewer']['composites']} pictures shown of {remote['viewer']['arrived']} that came",
+        "viewer": f"{viewer['composites']} pictures shown of {viewer['arrived']} that came, {remote['replaced']} "
+        f"replaced before they were sent; at the end {viewer['rate']:.1f} a second, delayed by "
+        f"{viewer['delay'] * 1e3:.0f} ms to be steady",
+        "pictures": f"{pictures['equal']} of {pictures['shown']} that were shown, of {pictures['frames']} by number, "
+        "have the SHA-256 of a local run's",
         "network": f"{remote['sent'] / seconds / 125e3:.2f} Mbit/s to the viewer, "
         f"{remote['received'] / seconds / 125e3:.2f} back; round trip {remote['round_trip'] * 1e3:.0f} ms",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import signal
 import tempfile
@@ -50,6 +51,9 @@ def run(options: DesktopOptions, signals: Signals) -> dict[str, Any] | None:
             return None
         if remote is not None:
             reported |= {"remote": remote.report(), "seconds": time.monotonic() - began}
+            pictures = remote.compare()
+            reported["remote"]["pictures"] = dataclasses.asdict(pictures)
+            reported["faults"] += [pictures.fault] if pictures.fault else []
     restarts = clients.restarts
     least = math.inf if options.is_remote else _LOOKED_AT
     found = [*reported.pop("faults"), *clients.faults]
@@ -160,7 +164,7 @@ def faults(
         name = client["name"]
         if not client["shown"]:
             found.append(f"{name} was never shown")
-        elif not client["looks"] and client["shown"] >= _LOOKED_AT:
+        elif not client["looks"] and client["shown"] >= least:
             found.append(f"no frame number of {name} could be read in the picture")
         found += [f"{name}: {fault}" for fault in client["faults"][:3]]
         if name == "crash" and restarts > 1 and client["windows"] < 2:
