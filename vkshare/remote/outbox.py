@@ -23,6 +23,9 @@ MOST_BYTES = 4 << 20  # of packets that are not acknowledged
 MOST_PICTURES = 3  # messages with pixels that are not acknowledged (rule M7)
 PACKET_COST = 64  # bytes that a kept packet costs beside its payload, about
 _RESERVE = 2 * CHUNK  # bytes of MOST_BYTES for the control lane alone
+# While acknowledgements are late, as after a lost packet, messages of up to so many bytes pass the window by that many
+# bytes: presents and short lists go on behind uploads and long lists.
+_SHORT, _SHORT_BYTES = 2 << 10, 4 << 10
 
 
 @dataclass(slots=True, eq=False)
@@ -256,16 +259,23 @@ class Outbox:
             return cut
         if not self._ready:
             return None
-        if self._on_way and self._on_way + most > self._pacing.window:
-            return None
+        room = self._pacing.window - self._on_way
+        is_full = self._on_way > 0 and most > room
         for _ in range(len(self._ready)):
             lane = self._ready[0]
             self._ready.rotate(-1)
+            if is_full and not self._is_short(lane, min(most, room + _SHORT_BYTES)):
+                continue
             if cut := self._cut(lane, now, most, self._most_bytes - _RESERVE):
                 if not lane.queue:
                     self._ready.pop()
                 return cut
         return None
+
+    def _is_short(self, lane: _Lane, room: int) -> bool:
+        """Whether a lane's first message is so short that it passes the window, in the given room."""
+        message = lane.queue[0]
+        return not message.has_pixels and not message.sent and len(message.data) <= min(_SHORT, room)
 
     def _next_again(self, now: float, most: int) -> Packet | None:
         kept = self._kept[self._resend]

@@ -65,6 +65,21 @@ def test_a_control_message_passes_the_window_that_bulk_has_filled() -> None:
     assert payloads(held(outbox)) == [(0, b"now")]
 
 
+@pytest.mark.rule("M7", "M8")
+def test_short_messages_pass_the_window_that_bulk_has_filled_by_one_short_chunk() -> None:
+    outbox = Outbox()
+    outbox.put(5, bytes(MAX_MESSAGE // 2))
+    outbox.put(7, bytes(MAX_MESSAGE // 2), has_pixels=True)
+    held(outbox)
+    outbox.compressed(1)
+    for _ in range(100):
+        outbox.put(6, b"present" * 20)
+    outbox.put(8, bytes(3000))
+    passed = held(outbox)
+    assert {packet.lane for packet in passed} == {6}
+    assert 3000 < sum(len(packet.payload) for packet in passed) <= 4096
+
+
 @pytest.mark.rule("M4")
 def test_a_lane_that_its_reader_does_not_consume_stops_alone() -> None:
     outbox = wide()
