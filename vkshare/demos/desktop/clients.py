@@ -168,7 +168,8 @@ def drifter(guest: Guest) -> None:
             if seconds // _LEG > leg:
                 leg = int(seconds // _LEG)
                 window.raise_to_top()
-                window.move(*desk.point(*next(places)), seconds=_LEG * 0.8)
+                # It is on its way until the next leg begins: each tick has something to composite.
+                window.move(*desk.point(*next(places)), seconds=_LEG * 1.4)
                 window.fade(0.65 if leg % 2 else 1.0, seconds=_LEG * 0.5)
             with window.frame() as frame, canvas(frame.view) as image:
                 pictures.card(image, number, seconds)
