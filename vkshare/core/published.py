@@ -34,7 +34,7 @@ class Published:
     format: str
     rate: float  # frames a second that came in the last seconds
     pid: int  # of the process that publishes it
-    backend: str  # of its device: "vulkan" | "cpu"
+    backend: str  # of its device: "vulkan" | "cpu" | "remote"
     adapter: uuid.UUID  # of its device
     adapter_name: str
     key: int  # of a surface: the key that a release leaves when the picture is complete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.device import Device
@@ -9,7 +10,7 @@ from vkshare.core.pipe import open_receiver
 from vkshare.core.pipe_ends import Receiver
 from vkshare.core.watchable import Watchable
 from vkshare.core.watched_picture import STAMP_SIZE, Stamp, stamp_of
-from vkshare.errors import ClosedError, DescriptorError
+from vkshare.errors import ClosedError, DescriptorError, UnsupportedError
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
@@ -112,6 +113,8 @@ def device_for(source: Watchable | Published | str, *, name: str = "") -> Device
         No living process has published the name.
     ValueError
         This process does not find the adapter.
+    UnsupportedError
+        The source is drawn at the viewer of a host, and this program is not.
     """
     from vkshare.core import opening
 
@@ -120,4 +123,13 @@ def device_for(source: Watchable | Published | str, *, name: str = "") -> Device
     from vkshare.core import published
 
     found = published.look_up(source)
-    return opening.open(found.adapter, backend=found.backend, name=name)
+    if found.backend != "remote":
+        return opening.open(found.adapter, backend=found.backend, name=name)
+    host = os.environ.get("VKSHARE_REMOTE")
+    if not host or opening.host_uuid(host) != found.adapter.bytes:
+        raise UnsupportedError(
+            f"watching {found.name!r} in this program",
+            "a remote viewer has it",
+            "start the program by `vkshare remote --`",
+        )
+    return opening.open(found.adapter, name=name)

@@ -60,7 +60,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     height: int
     format: str
     rate: float  # frames a second that came lately
-    backend: str  # of the device, "vulkan" or "cpu"
+    backend: str  # of the device: "vulkan", "cpu" or "remote"
     adapter: bytes  # UUID
     adapter_name: str
     key: int  # by which a surface is complete
@@ -183,7 +183,7 @@ def _check(what: Description) -> None:
         and what.format in known
         and math.isfinite(what.rate)
         and 0 <= what.rate < 1e9
-        and what.backend in ("vulkan", "cpu")
+        and what.backend in ("vulkan", "cpu", "remote")
         and len(what.adapter) == 16
         and len(what.adapter_name) <= 256
         and what.adapter_name.isprintable()
