@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import random
-import re
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,49 +14,17 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from support.fd_counts import open_fds
 from support.remote_ends import TOKEN, WAIT, Ends, random_pixels
+from support.remote_kills import draws, keeps_its_files, pictures_of, until_lost, working
+from support.remote_programs import GRACE, HOST, KEEPALIVE, PROGRAM, VIEWER, process
 from support.run_volumes import rounds, seeded, unhurried
 from support.shared_handles import wait_until
 
 import vkshare as vks
-from vkshare.errors import AbandonedError, RemoteLostError, VkshareError
+from vkshare.errors import AbandonedError, RemoteLostError
 from vkshare.remote.device import open_device
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.program, unhurried]
-
-KEEPALIVE, GRACE = 0.5, 0.5  # seconds
-
-VIEWER = """
-import sys, vkshare as vks
-with vks.open(backend="cpu") as device:
-    with vks.remote.Viewer(sys.argv[1], token=sys.argv[2], device=device, headless=True) as viewer:
-        print("up", flush=True)
-        viewer.run()
-"""
-
-HOST = f"""
-import sys, vkshare as vks
-with vks.remote.Host("127.0.0.1:0", token=sys.argv[1], keepalive={KEEPALIVE}, grace={GRACE}) as host:
-    print(host.address, host.path, flush=True)
-    sys.stdin.read()
-"""
-
-PROGRAM = """
-import sys, numpy as np, vkshare as vks
-from vkshare.remote.device import open_device
-with open_device(sys.argv[1]) as device, device.create_surface(512, 512) as surface:
-    pixels, number = np.random.default_rng(1).integers(0, 256, (512, 512, 4), np.uint8), 0
-    while True:
-        with surface.access():
-            surface.write(pixels + np.uint8(number))
-            device.submit(device.record().fill_rect(surface, (0, 0, 9, 9), (1, 0, 0, 1)))
-            if number % 3 == 0:
-                surface.read()
-        number += 1
-        if number == 2:
-            print("drawing", flush=True)
-"""
 
 
 @pytest.fixture
@@ -69,93 +33,26 @@ def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the d
         yield opened
 
 
-@contextlib.contextmanager
-def process(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A program, and the words of its first line."""
-    command = [sys.executable, "-c", code, *arguments]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as started:  # type: ignore[call-overload]
-        try:
-            yield started, started.stdout.readline().split()
-        finally:
-            started.kill()
-
-
-def busy(device: vks.Device, seed: int) -> None:
-    """Draws, writes and reads until the device is lost."""
-    dice = random.Random(seed)
-    with contextlib.suppress(VkshareError), device.create_surface(200, 150) as surface:
-        while True:
-            with surface.access(timeout=WAIT) as view:
-                if dice.random() < 0.3:
-                    surface.write(random_pixels(surface, dice.randrange(99)))
-                device.submit(device.record().fill_rect(view, (0, 0, 50, 50), (dice.random(), 0, 0, 1)))
-                if dice.random() < 0.2:
-                    surface.read(WAIT)
-
-
-@contextlib.contextmanager
-def working(devices: list[vks.Device]) -> Iterator[None]:
-    """Threads that work with the devices; they end with them."""
-    threads = [threading.Thread(target=busy, args=(device, i)) for i, device in enumerate(devices)]
-    for thread in threads:
-        thread.start()
-    yield
-    for thread in threads:
-        thread.join(WAIT)
-        assert not thread.is_alive(), "a call waits for ever"
-
-
-def _keeps_its_files(counts: list[Counter[str]]) -> None:
-    """Notes the open files, once there are no others than after the first call."""
-    if counts:
-        with contextlib.suppress(AssertionError):
-            wait_until(lambda: not _files() - counts[0])
-        assert not _files() - counts[0], f"round {len(counts)}"
-    counts.append(_files())
-
-
-def _files() -> Counter[str]:
-    """The open files of this process, by their kinds."""
-    found = Counter[str]()
-    for fd in open_fds():
-        with contextlib.suppress(OSError):  # another thread has closed it
-            found[re.sub(r"[0-9]+", "", os.readlink(f"/proc/self/fd/{fd}"))] += 1
-    return found
-
-
-def _draws(device: vks.Device) -> None:
-    with device.create_surface(8, 8) as surface, surface.access():
-        device.submit(device.record().clear(surface, (1, 0, 0, 1)))
-        assert surface.read()[0, 0].tolist() == [255, 0, 0, 255]
-
-
 # ---- viewers --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("M6", "M17")
-def test_viewers_that_are_killed_are_noticed_and_the_next_one_draws(stack: ExitStack) -> None:
+def test_viewers_that_are_killed_are_noticed_and_the_next_onedraws(stack: ExitStack) -> None:
     host = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN, keepalive=KEEPALIVE, grace=GRACE))
     dice, counts = seeded(), list[Counter[str]]()
     for _ in range(rounds(300, 3)):
         with process(VIEWER, host.address, TOKEN) as (viewer, words):
             assert words == ["up"]
             devices = [host.open(WAIT, name=f"{i}") for i in range(3)]
-            _draws(devices[0])
+            draws(devices[0])
             with working(devices):
                 time.sleep(dice.uniform(0, 0.1))
                 viewer.kill()
                 for device in devices:
-                    _until_lost(device)
+                    until_lost(device)
             for device in devices:
                 device.close()
-        _keeps_its_files(counts)
-
-
-def _until_lost(device: vks.Device) -> None:
-    wait_until(lambda: device.is_lost)
-    with pytest.raises(VkshareError, match="lost"):
-        device.create_surface(8, 8)
+        keeps_its_files(counts)
 
 
 @pytest.mark.rule("M6")
@@ -196,7 +93,7 @@ def test_a_host_that_is_killed_is_noticed_by_programs_and_viewer(stack: ExitStac
                 assert device.is_lost
                 device.close()
         vks_device.wait_idle(WAIT)
-        _keeps_its_files(counts)
+        keeps_its_files(counts)
     assert vks_device.statistics().surfaces == 0
 
 
@@ -224,18 +121,13 @@ def _end_programs(ends: Ends, end: Callable[[subprocess.Popen[str]], None], coun
                 assert words == ["drawing"], program.stderr.read()  # type: ignore[union-attr]
                 time.sleep(dice.uniform(0, 0.05))
                 end(program)
-                _draws(device)
+                draws(device)
             wait_until(lambda: ends.viewer.statistics().programs == 1)
             wait_until(lambda: ends.viewer._server.statistics().workers == 1)
             wait_until(lambda: not ends.host._relay._images)
-            wait_until(lambda: _pictures_of(ends.viewer) == 0)
+            wait_until(lambda: pictures_of(ends.viewer) == 0)
             ends.viewer._device.wait_idle(WAIT)
-            _keeps_its_files(counts)
-
-
-def _pictures_of(viewer: vks.remote.Viewer) -> int:
-    viewer._pictures.reap()
-    return len(viewer._pictures._pictures) + len(viewer._pictures._used)
+            keeps_its_files(counts)
 
 
 @pytest.mark.rule("M6")
