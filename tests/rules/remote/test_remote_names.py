@@ -38,8 +38,9 @@ def test_another_program_of_the_host_opens_a_picture_by_its_name_and_watches_it(
     monkeypatch.delenv("VKSHARE_BACKEND", raising=False)
     other = stack.enter_context(watching.device_for("it"))
     clear_red(surface, 7)
-    with vks.open_published("it", other) as same, same.access(timeout=LIMIT):
-        assert isinstance(same, vks.Surface)
+    same = vks.open_published("it", other)
+    assert isinstance(same, vks.Surface)
+    with same, same.access(timeout=LIMIT):
         assert same.read(LIMIT)[0, 0, 0] == 7
     with watching.watch("it", other) as watcher:
         wait_until(lambda: pixels_of(watcher)[0, 0, 0] == 7)
