@@ -79,7 +79,7 @@ class Glass:
     page_ages: tuple[float, ...]  # seconds from the end of the frame in the producer until the page has drawn it
     glass_ages: tuple[float, ...]  # and until the browser begins its next frame, which shows the picture
     drawn: int  # frames of the producer
-    cpu: dict[str, float]  # seconds of "server", "producer" and "chromium", all of its processes
+    cpu: dict[str, float]  # seconds of "server", "producer", "chromium" (all of its processes), "everything else"
 
     @property
     def rate(self) -> float:
@@ -161,18 +161,19 @@ class Browser:
         """Show the scene in one tab for so long."""
         with self.tabs(scene.url, 1) as (page,):
             offset = _clock_offset(page)
-            before, began, chromium = scene.counts(), time.monotonic(), self._cpu()
+            before, chromium, machine = scene.counts(), self._cpu(), _busy()
             page.evaluate("void (vkshareProbe.shown = [], vkshareProbe.next = [])")
             page.wait_for_timeout(seconds * 1e3)
             probe = page.evaluate("vkshareProbe")
-            took, after = time.monotonic() - began, scene.counts()
+            after = scene.counts()
             cpu = {name: after[name]["cpu"] - before[name]["cpu"] for name in after}
             cpu["chromium"] = self._cpu() - chromium
+            cpu["everything else"] = _busy() - machine - sum(cpu.values())
         kinds = [kind for _, _, kind in probe["shown"]]
         ages = [tuple((now - at) / 1e3 + offset for now, at, *_ in probe[name]) for name in ("shown", "next")]
-        drawn = int(after["producer"]["drawn"] - before["producer"]["drawn"])
+        drawn, took = (after["producer"][each] - before["producer"][each] for each in ("drawn", "time"))
         shown_for = (probe["shown"][-1][0] - probe["shown"][0][0]) / 1e3
-        return Glass(took, shown_for, kinds.count(_VIDEO), kinds.count(_TILES), ages[0], ages[1], drawn, cpu)
+        return Glass(took, shown_for, kinds.count(_VIDEO), kinds.count(_TILES), ages[0], ages[1], int(drawn), cpu)
 
     def _cpu(self) -> float:
         """Seconds of CPU time of the browser's processes."""
@@ -215,6 +216,14 @@ def _processes() -> list[_Process]:
             fields = rest.split()
             found.append(_Process(int(pid), int(fields[1]), name, (int(fields[11]) + int(fields[12])) / _JIFFIES))
     return found
+
+
+def _busy() -> float:
+    """Seconds of CPU time of all of the machine, that which its host took included."""
+    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    line = Path("/proc/stat").read_text().partition("\n")[0]
+    times = dict(zip(names, map(int, line.split()[1:]), strict=False))
+    return (sum(times.values()) - times["idle"] - times["iowait"]) / _JIFFIES
 
 
 def _descendants(pid: int) -> list[_Process]:
