@@ -10,6 +10,9 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import threading
+import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from vkshare import _native, formats
@@ -32,6 +35,8 @@ from vkshare.util import fd_ops, shared_memory
 from vkshare.util.closing import on_error
 
 _WHY = "the pixels are on another machine"
+_MANY_STAGES = 16  # reads and writes under way; the host allows 64
+_PATIENCE, _SLICE = 10.0, 0.002  # seconds: of a wait for one of them to end, and between two looks
 
 
 class RemoteImage:
@@ -75,8 +80,17 @@ class RemoteStage:
 
     command_buffer = transfer_buffer = 0
 
-    def __init__(self, connection: HostConnection, nbytes: int, image: RemoteImage, *, upload: bool) -> None:
+    def __init__(
+        self,
+        connection: HostConnection,
+        nbytes: int,
+        image: RemoteImage,
+        *,
+        upload: bool,
+        on_destroy: Callable[[], object],
+    ) -> None:
         self._connection = connection
+        self._on_destroy = on_destroy
         fd = shared_memory.memfd_create("vkshare:stage", -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
         try:
             self.data = memoryview(host_memory.map_pages(fd, nbytes))
@@ -89,6 +103,7 @@ class RemoteStage:
         number, self._number = self._number, 0
         if number:
             self._connection.drop(m.Op.DROP_STAGE, number)
+            self._on_destroy()
 
 
 class RemoteBackend:
@@ -96,6 +111,8 @@ class RemoteBackend:
 
     def __init__(self, connection: HostConnection) -> None:
         self.connection = connection
+        self._lock = threading.Lock()
+        self._stages = 0  # reads and writes under way
         self.adapter = _adapter(connection.context, os.fspath(connection.path))
 
     def native_handles(self) -> None:
@@ -150,7 +167,25 @@ class RemoteBackend:
 
     def stage(self, nbytes: int, memory: Memory, *, upload: bool) -> RemoteStage:
         assert isinstance(memory, RemoteImage)
-        return RemoteStage(self.connection, nbytes, memory, upload=upload)
+        self._wait_for_stages()
+        stage = RemoteStage(self.connection, nbytes, memory, upload=upload, on_destroy=lambda: self._count(-1))
+        self._count(1)
+        return stage
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._stages += change
+
+    def _wait_for_stages(self) -> None:
+        """Waits while many reads and writes are under way, so that a loop of writes is as fast as the network.
+
+        The host refuses more in the end: those may wait for a surface that this very thread has to release.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while self._stages >= _MANY_STAGES and time.monotonic() < deadline:
+            self.connection.check()
+            self.connection.reap_device()
+            time.sleep(_SLICE)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

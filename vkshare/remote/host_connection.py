@@ -172,6 +172,12 @@ class HostConnection:
             with contextlib.suppress(VkshareError):
                 device._mark_lost()
 
+    def reap_device(self) -> None:
+        """Frees what the device's work no longer uses."""
+        device = None if self._device is None else self._device()
+        if device is not None:
+            device._reap()
+
     def check(self) -> None:
         """Raises RemoteLostError once the host or the viewer is gone."""
         if self._why:

@@ -20,7 +20,7 @@ from vkshare.formats import Format
 from vkshare.remote import relay_messages as m
 from vkshare.server.messages import Rect
 
-TILE = 64  # pixels
+TILE = 32  # pixels: a rectangle of some hundred pixels a side has few more in its tiles
 MOST_PIXELS = 256 << 10  # bytes of pixels in one message
 _MOST_RECTS = 1024  # in one message
 Tiles = dict[tuple[int, int], int]  # hash() of the bytes, by place: 64 bits, of which a program cannot choose any

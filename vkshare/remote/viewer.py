@@ -127,6 +127,7 @@ class Viewer(FlagClosing):
         self._own = OwnLock(self)
         self._lanes: dict[int, Lane] = {}
         self._stopping = threading.Event()
+        self._is_ending = False  # close() was called
         self._why = ""  # why the session is over
         self._failed = 0  # the generation of the last session that this side has ended
         with contextlib.ExitStack() as made:
@@ -176,7 +177,7 @@ class Viewer(FlagClosing):
             self._fail(link, generation, f"{type(error).__name__}: {error}")
 
     def _fail(self, link: Link, generation: int, why: str) -> None:
-        if self._failed != generation:
+        if self._failed != generation and not self._is_ending:
             self._failed = generation
             _log.error("the viewer ends the session: %s", why)
             link.reject(why, generation=generation)
@@ -298,7 +299,7 @@ class Viewer(FlagClosing):
         self._own.check()
         self._stopping.set()
         if not self._closed:
-            self._closed = True
+            self._closed = self._is_ending = True
             self._made.close()
 
     def __repr__(self) -> str:

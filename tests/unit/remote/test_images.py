@@ -51,9 +51,9 @@ def test_the_tiles_that_a_party_of_this_machine_has_changed_are_found_once(image
     _write(image, pixels)
     assert image.changed() == [(128, 64, 22, 6)]
     assert image.changed() == []
-    pixels[0, 0] = pixels[0, 64] = 1
+    pixels[0, 0] = pixels[0, 32] = 1
     _write(image, pixels)
-    assert image.changed() == [(0, 0, 128, 64)]
+    assert image.changed() == [(0, 0, 64, 32)]
 
 
 def _write(image: Image, pixels: np.ndarray) -> None:
@@ -77,10 +77,10 @@ def test_tiles_with_the_same_crc_are_told_apart(image: Image) -> None:
     _write(image, first)
     image.changed()
     _write(image, second)
-    assert image.changed() == [(0, 0, 64, 64)]
+    assert image.changed() == [(0, 0, 32, 32)]
     data = [memoryview(np.ascontiguousarray(pixels).tobytes()) for pixels in (first, second)]
     image.replace(data[0])
-    assert image.replace(data[1]) == [(0, 0, 64, 64)]
+    assert image.replace(data[1]) == [(0, 0, 32, 32)]
     assert image.replace(data[1]) == []
 
 
