@@ -15,6 +15,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vkshare import formats
@@ -41,6 +42,7 @@ MOST_STAGES = 64  # of one program
 MOST_WINDOWS = 16  # of one program
 _PART = 512 << 10  # bytes of commands in one message
 _INLINE = 900 << 10  # bytes of commands beside their turns
+_LONG = 32 << 10  # bytes of commands that have run once they are on their way, as pixels have
 
 
 class Relay:
@@ -54,6 +56,7 @@ class Relay:
 
     def __init__(self, call_soon: Callable[[Callable[[], object]], object]) -> None:
         """`call_soon`: has the host's loop call a function, from any thread."""
+        self._call_soon = call_soon
         self._transfers = Transfers(call_soon)
         self.link: Link | None = None
         self.viewer: m.ViewerReady | None = None
@@ -308,6 +311,7 @@ class Relay:
 
     def _draw(self, context: Context, body: m.Batch, used: list[tuple[Image, bool]], waiting: Countdown) -> None:
         commands = body.commands
+        is_long = len(commands) > _LONG
         while len(commands) > _INLINE:
             context.send(m.Op.PART, m.Part(commands[:_PART]), then=waiting.expect())
             commands = commands[_PART:]
@@ -315,7 +319,11 @@ class Relay:
         for image, writes in used:
             if writes:
                 image.drawn()
-        context.send(m.Op.DRAW, m.Draw(turns, commands), then=waiting.expect())
+        done = waiting.expect()
+        if is_long:  # what uses its images is sent after it, and waits for none of its bytes at the viewer
+            context.send(m.Op.DRAW, m.Draw(turns, commands), on_sent=partial(self._call_soon, done))
+        else:
+            context.send(m.Op.DRAW, m.Draw(turns, commands), then=done)
 
     def _transfer(self, context: Context, body: m.Batch, used: list[tuple[Image, bool]], waiting: Countdown) -> None:
         fd, size = context.stages.get(body.stage, (-1, 0))

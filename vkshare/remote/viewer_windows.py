@@ -36,7 +36,7 @@ Tell = Callable[[int, m.Input], object]  # the session's client, and an event of
 MOST_WINDOWS = 64  # of one program; its host has fewer, but those that were closed end in the next turn()
 _SLICE = 0.004  # seconds between looks whether a copy still waits
 _LEAST_BUFFERS, _MOST_BUFFERS = 3, 32  # pictures of a window that wait to be shown
-_MOST_BYTES = 64 << 20  # of these pictures, where they are more than the least number
+_MOST_BYTES = 96 << 20  # of these pictures, where they are more than the least number
 _RATE_OVER = 10.0  # seconds
 _MOST_DIGESTS = 10_000
 
