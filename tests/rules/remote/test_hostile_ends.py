@@ -15,7 +15,7 @@ from support.fd_counts import open_fds
 from support.remote_ends import TOKEN, WAIT, Ends, random_pixels
 from support.remote_fuzz import Liar, encoded, host_messages
 from support.render_servers import Raw
-from support.run_volumes import rounds, seeded
+from support.run_volumes import rounds, seeded, unhurried
 from support.shared_handles import wait_until
 
 import vkshare as vks
@@ -29,7 +29,7 @@ from vkshare.server import messages as s
 from vkshare.server import wire
 from vkshare.util import shared_memory
 
-pytestmark = pytest.mark.no_driver
+pytestmark = [pytest.mark.no_driver, unhurried]
 
 
 @pytest.fixture
