@@ -31,6 +31,9 @@ def surface(device: vks.Device) -> vks.Surface:
     return device.create_surface(24, 10)
 
 
+COVERING = (-1, -1), (3, -1), (-1, 3)  # corners of a triangle over all pixels
+
+
 def mappings() -> int:
     """Count the mappings of files, memfds among them: malloc() makes others at any time."""
     gc.collect()
@@ -74,6 +77,30 @@ def test_each_handle_sees_what_the_other_one_drew_by_cpu_and_by_gpu(device: vks.
                         else (seen == access_patterns.picture(seen.shape, turn)).all()
                     )
             reader.release(turn + 1)
+
+
+@pytest.mark.rule("K17", "K18")
+def test_a_copy_sees_what_an_image_of_its_own_over_the_same_memory_drew(device: vks.Device) -> None:
+    size, rounds = 512, 20
+    for tiling in sorted(device.capabilities.tilings):
+        with (
+            device.create_surface(size, size, tiling=tiling) as surface,
+            surface.export() as descriptor,
+            device.open_surface(descriptor) as writer,
+            device.open_surface(descriptor) as reader,
+            device.create_surface(size, size) as copied,
+        ):
+            for turn in range(rounds):
+                with writer.access() as view:
+                    drawn = device.record()
+                    for layer in range(20):
+                        colour = turn / 255, layer / 255, 0, 1
+                        drawn.draw_triangles(view, np.array([(x, y, *colour) for x, y in COVERING], np.float32))
+                    device.submit(drawn)
+                with reader.access() as view, copied.access() as to:
+                    device.submit(device.record().copy(view, to))
+                    seen = copied.read()
+                assert np.abs(seen.astype(int) - (turn, 19, 0, 255)).max() <= 1, (tiling, turn)
 
 
 def test_hand_overs_on_one_device_submit_nothing_until_the_surface_is_exported(device: vks.Device) -> None:

@@ -9,7 +9,8 @@ either way, and this one cannot be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -65,6 +66,16 @@ def acquire(vk: Functions, commands: Any, image: Any, aspect: int, queue_family:
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
     change = _change(VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
     _record(vk, commands, None, change, [image], aspect)
+
+
+@contextmanager
+def inside(vk: Functions, commands: Any, *, needs_more: bool) -> Iterator[None]:
+    """Puts commands that do nothing around what the body records, for PhysicalDevice.skips_outer_barriers."""
+    if needs_more:
+        vk.vkCmdSetDeviceMask(commands, 1)
+    yield
+    if needs_more:
+        vk.vkCmdSetDeviceMask(commands, 1)
 
 
 def release(vk: Functions, commands: Any, image: Any, aspect: int, queue_family: int, *, is_mappable: bool) -> None:

@@ -36,6 +36,7 @@ class PhysicalDevice:
     heap_sizes: tuple[int, ...]  # bytes, of the type's heap, by memory type index
     graphics_family: int | None  # the first queue family that draws
     transfer_family: int | None  # the first that only copies, any rectangle of pixels: a copy engine of its own
+    skips_outer_barriers: bool  # a barrier that is the first or the last command of a command buffer waits for nothing
     can_name: bool  # VK_EXT_debug_utils is enabled on the instance
     missing: str | None  # why it cannot be an adapter
 
@@ -84,6 +85,7 @@ class PhysicalDevice:
             transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None)
             if driver.driverID == VK.DRIVER_ID_NVIDIA_PROPRIETARY
             else None,
+            skips_outer_barriers=driver.driverID == VK.DRIVER_ID_MESA_LLVMPIPE,  # Mesa 22 does: docs/spec/drivers.md
             can_name=can_name,
             missing=_missing(vk, handle, core.apiVersion, extensions),
         )

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from vkshare.backends.base import MemoryHandle, Spec
-from vkshare.backends.vulkan import sealed
+from vkshare.backends.vulkan import barriers, sealed
 from vkshare.backends.vulkan.api import VK, Struct, address, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
@@ -314,8 +314,14 @@ class Resource:
         self.ownership_commands = tuple(
             address(self._objects.record(write, name=name, family=family))
             for family in self.queue_families
-            for name, write in (("acquire", self.acquire), ("release", self.release))
+            for name, write in (("acquire", self._write_acquire), ("release", self.release))
         )
+
+    def _write_acquire(self, commands: Any) -> None:
+        """The command buffer of an acquire."""
+        context = self.context
+        with barriers.inside(context.vk, commands, needs_more=context.physical.skips_outer_barriers):
+            self.acquire(commands)
 
     def name(self, name: str) -> None:
         """For the validation layer and frame debuggers."""
