@@ -51,6 +51,13 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="a fiftieth of what is repeated a fixed number of times: 200 resizes"
     )
     parser.add_argument(
+        "--minutes",
+        type=_positive,
+        default=0.5,
+        metavar="M",
+        help="how long a question looks at memory (default: 0.5)",
+    )
+    parser.add_argument(
         "--plot", type=_picture, metavar="FILE", help="draw it too: FILE.png, or FILE.html, which stands alone"
     )
     return parser
@@ -64,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:  # not after minutes of measuring
         raise Failed(f"--plot {args.plot}: {NEEDS_MATPLOTLIB}")
-    plan = Plan(seconds=args.seconds, pinned_only=args.pin, quick=args.quick, progress=_progress)
+    plan = Plan(seconds=args.seconds, pinned_only=args.pin, quick=args.quick, minutes=args.minutes, progress=_progress)
     before = report.machine()
     for question in QUESTIONS if args.question == "all" else (args.question,):
         importlib.import_module(f"benchmarks.{question.replace('-', '_')}").run(plan)

@@ -58,6 +58,7 @@ class Plan:
     seconds: float = 2.0  # a table row's contenders take turns for about that long
     pinned_only: bool = False
     quick: bool = False  # a fiftieth of what rows repeat a fixed number of times
+    minutes: float = 0.5  # over which a row looks at memory
     progress: Callable[[str], object] = str  # called with what is being measured
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
