@@ -42,7 +42,7 @@ from vkshare.util.handles import as_int
 pytestmark = pytest.mark.program
 
 
-ON_THE_CPU_BACKEND = ("frames", "compositor", "view")
+ON_THE_CPU_BACKEND = ("frames", "compositor", "view", "remote")
 OF_EACH_DRIVER = ("submit", "swapchain")
 
 
@@ -66,7 +66,7 @@ def vulkan_device() -> Iterator[vkshare.Device]:
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-LONG = {"compositor", "frames", "goldens", "server", "view"}  # seconds, even with --quick
+LONG = {"compositor", "frames", "goldens", "server", "view", "remote"}  # seconds, even with --quick
 
 
 @pytest.mark.parametrize(
