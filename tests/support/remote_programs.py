@@ -35,7 +35,7 @@ with open_device(sys.argv[1]) as device, device.create_surface(512, 512) as surf
     pixels, number = np.random.default_rng(1).integers(0, 256, (512, 512, 4), np.uint8), 0
     while True:
         with surface.access():
-            surface.write(pixels + np.uint8(number))
+            surface.write(pixels + np.uint8(number % 256))
             device.submit(device.record().fill_rect(surface, (0, 0, 9, 9), (1, 0, 0, 1)))
             if number % 3 == 0:
                 surface.read()
