@@ -23,9 +23,9 @@ MOST_BYTES = 4 << 20  # of packets that are not acknowledged
 MOST_PICTURES = 3  # messages with pixels that are not acknowledged (rule M7)
 PACKET_COST = 64  # bytes that a kept packet costs beside its payload, about
 _RESERVE = 2 * CHUNK  # bytes of MOST_BYTES for the control lane alone
-# While acknowledgements are late, as after a lost packet, messages of up to so many bytes pass the window by that many
-# bytes: presents and short lists go on behind uploads and long lists.
-_SHORT, _SHORT_BYTES = 2 << 10, 4 << 10
+# While acknowledgements are late, as after a lost packet, messages of up to so many bytes pass the window by a chunk:
+# presents and short lists go on behind uploads and long lists.
+_SHORT = 2 << 10
 
 
 @dataclass(slots=True, eq=False)
@@ -264,7 +264,7 @@ class Outbox:
         for _ in range(len(self._ready)):
             lane = self._ready[0]
             self._ready.rotate(-1)
-            if is_full and not self._is_short(lane, min(most, room + _SHORT_BYTES)):
+            if is_full and not self._is_short(lane, room + self._pacing.chunk):
                 continue
             if cut := self._cut(lane, now, most, self._most_bytes - _RESERVE):
                 if not lane.queue:
