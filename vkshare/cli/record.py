@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HELP = "records a published picture: .mp4, .webm, lossless .mkv, .gif or .png"
 DESCRIPTION = (
     "Records what a process of this user has published under NAME, and never slows it. The file's ending says the "
-    "kind: .mp4 (H.264), .webm (VP9), .mkv (FFV1, lossless), .gif, .png (one picture; out-%%05d.png: a sequence). "
+    "kind: .mp4 (H.264), .webm (VP9), .mkv (FFV1, lossless), .gif, .png (one picture; out-%05d.png: a sequence). "
     "The recording ends with Ctrl-C or SIGTERM, with the publisher, or after --seconds or --frames; the file is whole "
     "then, and the frames that are not in it are counted: exit status 0."
 )

@@ -18,7 +18,12 @@ _TURN = 0.1  # seconds between two looks for signals
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("in a window")
-    group.add_argument("--size", type=size, metavar="WxH", help="pixels (default: the picture's)")
+    group.add_argument(
+        "--size",
+        type=size,
+        metavar="WxH",
+        help="pixels (default: the picture's; small ones enlarged, large ones reduced)",
+    )
     group.add_argument("--headless", action="store_true", help="no window: the picture goes to --output only")
     group.add_argument("--output", metavar="FILE", help="write the picture that is shown at the end, e.g. out.png")
     for_so_long = partial(seconds, most=_LONGEST, allowed="above 0")
