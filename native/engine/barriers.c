@@ -76,12 +76,21 @@ static uint32_t others(const vks_surface_image *image)
     return stays_here(image) ? VK_QUEUE_FAMILY_IGNORED : VK_QUEUE_FAMILY_EXTERNAL;
 }
 
+/* A command that does nothing, so that a barrier beside it is neither the first nor the last one. */
+static void put_nothing(const vks_surface_image *image, VkCommandBuffer commands)
+{
+    if (image->engine->physical.skips_outer_barriers)
+        image->engine->CmdSetDeviceMask(commands, 1);
+}
+
 static void acquire(const vks_surface_image *image, VkCommandBuffer commands)
 {
+    put_nothing(image, commands);
     vks_image_barrier(image, commands,
                       (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, others(image), EVERYTHING,
                                         stays_here(image) ? VK_ACCESS_2_MEMORY_WRITE_BIT : 0},
                       (vks_image_state){VK_IMAGE_LAYOUT_GENERAL, owner(image), EVERYTHING, ANY_ACCESS}, false);
+    put_nothing(image, commands);
 }
 
 /* The CPU may be the next that reads. */

@@ -18,7 +18,7 @@
     X(GetImageSubresourceLayout) X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(MapMemory) X(GetMemoryFdKHR)     \
     X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
     X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage) X(CmdClearDepthStencilImage) X(CreateBuffer)      \
-    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer)
+    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer) X(CmdSetDeviceMask)
 /* clang-format on */
 
 /* The image of a surface, or the buffer. Its `body` is what a descriptor of it says. */

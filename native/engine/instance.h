@@ -35,6 +35,9 @@ typedef struct vks_physical {
     /* The first family that draws, and the first that copies any rectangle and does nothing else;
      * VK_QUEUE_FAMILY_IGNORED: there is none, or the driver was not tried with one. */
     uint32_t graphics_family, transfer_family;
+    /* A barrier that is the first or the last command of a command buffer waits for nothing
+     * (docs/spec/drivers.md). */
+    bool skips_outer_barriers;
 } vks_physical;
 
 /* Loads the functions of an instance. `get` NULL: from libvulkan.so.1. VKS_UNSUPPORTED. */

@@ -86,6 +86,7 @@ static vks_status read_properties(const vks_instance *instance, vks_physical *ou
     out->max_timeline_difference = timeline.maxTimelineSemaphoreValueDifference;
     /* NVIDIA's alone were tried. Mesa uses semaphores for longer than native/backend keeps them. */
     *may_transfer = driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+    out->skips_outer_barriers = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     if (core->apiVersion < VK_API_VERSION_1_3)
         return vks_fail(VKS_UNSUPPORTED, 0, "%s has Vulkan %u.%u: 1.3 is needed", adapter->name,
                         VK_API_VERSION_MAJOR(core->apiVersion), VK_API_VERSION_MINOR(core->apiVersion));
