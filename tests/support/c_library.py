@@ -151,7 +151,13 @@ class Library:
         call = getattr(self._core, f"vks_{name}")
         if self.ffi.typeof(call).result.kind != "primitive" or self.ffi.typeof(call).result.cname != "int":
             return call
-        return lambda *arguments: STATUSES[call(*arguments)]
+
+        def status(*arguments: Any) -> str:
+            while (code := STATUSES[call(*arguments)]) == "INTERRUPTED":  # a long wait comes back in between
+                pass
+            return code
+
+        return status
 
     @property
     def error(self) -> str:
