@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.errors import RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.server import wire
-from vkshare.server.messages import Body, Failure, Hello, Op, decode, encode, rebuilt
+from vkshare.server.messages import Body, Event, Failure, Hello, Op, decode, encode, rebuilt
 from vkshare.server.request_types import Answer, Request
 
 if TYPE_CHECKING:
@@ -141,7 +141,11 @@ class Context:
                 _log.warning("context %d, at the viewer: %s", self.number, error)
                 self.lose(f"the viewer could not do what was asked: {error}")
         elif message.opcode == Op.EVENT:
-            self.control.tell(m.Op.INPUT, decode(m.Input, _event_body(message)))
+            event: Event = decode(Event, message.body)
+            if event.opcode == m.Op.WINDOW_LOST:
+                self.control.tell(m.Op.WINDOW_LOST, decode(m.WindowLost, event.body))
+            else:
+                self.control.tell(m.Op.INPUT, decode(m.Input, event.body))
 
     def guarded(self, call: Callable[[], object]) -> None:
         """Makes a call that sends: if the viewer is gone, so is what this program has there."""
@@ -185,13 +189,6 @@ class Context:
         stages, self.stages = self.stages, {}
         for fd, _ in stages.values():
             os.close(fd)
-
-
-def _event_body(message: wire.Message) -> bytes:
-    from vkshare.server.messages import Event
-
-    event: Event = decode(Event, message.body)
-    return event.body
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkshare.errors import ClosedError, RemoteLostError, VkshareError
+from vkshare.errors import ClosedError, RemoteLostError, SurfaceLostError, VkshareError
 from vkshare.remote import relay_messages as m
 from vkshare.server.channel import Channel
 from vkshare.server.client import Client
@@ -52,6 +52,7 @@ class HostConnection:
         self._device: weakref.ref[Device] | None = None  # the device owns this, and may be dropped without a close()
         self._events: dict[int, deque[Event]] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of windows that were resized, pixels
+        self._lost_windows: dict[int, str] = {}  # why the viewer cannot show them
         self._why = ""
         self._closed = threading.Event()
         self._lock = threading.Lock()  # guards the fd below
@@ -134,6 +135,9 @@ class HostConnection:
             elif opcode == m.Op.INPUT:
                 given: m.Input = self._client.decoded(m.Input, body)
                 self._note(given.window, event_of(json.loads(given.event)))
+            elif opcode == m.Op.WINDOW_LOST:
+                gone: m.WindowLost = self._client.decoded(m.WindowLost, body)
+                self._lost_windows[gone.window] = gone.why
 
     def _note(self, window: int, event: Event) -> None:
         kept = self._events.get(window)
@@ -185,6 +189,13 @@ class HostConnection:
         if self._closed.is_set():
             raise ClosedError("the device of this window is closed")
 
+    def check_window(self, window: int) -> None:
+        """Raises SurfaceLostError once the viewer cannot show a window, and RemoteLostError as check() does."""
+        self.check()
+        why = self._lost_windows.get(window)
+        if why is not None:
+            raise SurfaceLostError(f"the viewer cannot show the window: {why}; close its swapchain")
+
     def watch_window(self, window: int) -> None:
         """Keeps the events of a window from now on."""
         self._events[window] = deque(maxlen=_MOST_EVENTS)
@@ -205,6 +216,7 @@ class HostConnection:
         """Keeps no further events of a window."""
         self._events.pop(window, None)
         self._sizes.pop(window, None)
+        self._lost_windows.pop(window, None)
 
     def close(self) -> None:
         """Ends the context. Idempotent."""

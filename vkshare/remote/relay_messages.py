@@ -37,6 +37,7 @@ class Op(enum.IntEnum):
     # events of the host
     LOST = 0x210
     INPUT = 0x211
+    WINDOW_LOST = 0x212
     # from the host to the viewer
     IMAGE = 0x220
     FORGET_IMAGE = 0x221
@@ -133,6 +134,13 @@ class Input(Body):
 
     window: Id
     event: Annotated[bytes, Meta(max_length=4096)]
+
+
+class WindowLost(Body):
+    """The viewer cannot show a window, now or later."""
+
+    window: Id
+    why: Annotated[str, Meta(max_length=1024)]
 
 
 # ---- from the host to the viewer --------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class _Window:
         """Shows the surface's picture. The work that draws it has run, which the host has taken so."""
         image = surface._open_image()
         assert isinstance(image, RemoteImage)
-        self._connection.check()
+        self._connection.check_window(self.number)
         self._connection.call(m.Op.PRESENT, m.Present(self.number, image.number))
 
     @property
@@ -42,7 +42,7 @@ class _Window:
 
     def events(self) -> list[Event]:
         """The events since the last call."""
-        self._connection.check()
+        self._connection.check_window(self.number)
         return self._connection.events_of(self.number)
 
     def close(self) -> None:
@@ -73,6 +73,8 @@ class RemoteTarget(Headless):
         ------
         InvalidCallError
             No swapchain is open on it.
+        SurfaceLostError
+            The viewer cannot show it, for example because its display is gone.
         RemoteLostError
             The host or the viewer is gone.
         """

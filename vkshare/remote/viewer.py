@@ -241,11 +241,13 @@ class Viewer(FlagClosing):
             lane.close()
         self._lanes.clear()
 
-    def _tell(self, client: int, event: m.Input) -> None:
+    def _tell(self, client: int, event: m.Input | m.WindowLost) -> None:
+        opcode = m.Op.INPUT if isinstance(event, m.Input) else m.Op.WINDOW_LOST
+
         def tell() -> None:
             served = self._server.clients.get(client)
             if served is not None:
-                served.tell(m.Op.INPUT, event)
+                served.tell(opcode, event)
 
         self._server.call_soon(tell)
 

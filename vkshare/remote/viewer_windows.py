@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.core.device import Device
 from vkshare.core.surface import Surface
-from vkshare.errors import AbandonedError, InvalidCallError, SurfaceLostError, VkshareError
+from vkshare.errors import (
+    AbandonedError,
+    DeviceLostError,
+    InvalidCallError,
+    SurfaceLostError,
+    UnsupportedError,
+    VkshareError,
+)
 from vkshare.present.swapchain import Swapchain
 from vkshare.present.targets import Headless
 from vkshare.remote import relay_messages as m
@@ -30,8 +37,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("vkshare.remote")
 
-Tell = Callable[[int, m.Input], object]  # the session's client, and an event of its window
-
+Tell = Callable[[int, m.Input | m.WindowLost], object]  # the session's client, and an event of its window
 
 MOST_WINDOWS = 64  # of one program; its host has fewer, but those that were closed end in the next turn()
 _SLICE = 0.004  # seconds between looks whether a copy still waits
@@ -39,6 +45,7 @@ _LEAST_BUFFERS, _MOST_BUFFERS = 3, 32  # pictures of a window that wait to be sh
 _MOST_BYTES = 96 << 20  # of these pictures, where they are more than the least number
 _RATE_OVER = 10.0  # seconds
 _MOST_DIGESTS = 10_000
+_MOST_WHY = 1024  # characters of m.WindowLost
 
 
 @dataclass(slots=True)
@@ -68,6 +75,7 @@ class _Shown:
     window: Window | None = None
     swapchain: Swapchain | None = None
     frames: int = 0  # that were shown
+    has_failed: bool = False  # a picture could not be drawn, and a message says so
 
     def take_surface(self, picture: Surface) -> Surface | None:
         """A surface for a copy of such a picture, which nothing waits for, or the oldest that does; None: make one."""
@@ -145,6 +153,7 @@ class ViewerWindows:
         self._playout = playout
         self._changed = threading.Condition()
         self._windows: dict[int, _Shown] = {}
+        self._lost: dict[int, int] = {}  # windows that cannot be shown, until their programs close them: the client
         self.arrived = 0
         self.composites = 0
         self.digested = digested
@@ -156,9 +165,10 @@ class ViewerWindows:
     def open(self, client: int, spec: m.Window) -> None:
         """Opens a window for a session."""
         with self._changed:
-            if spec.id in self._windows:
+            if spec.id in self._windows or spec.id in self._lost:
                 raise InvalidCallError(f"window {spec.id} is open already")
-            if sum(shown.client == client for shown in self._windows.values()) >= MOST_WINDOWS:
+            clients = [*self._lost.values(), *(shown.client for shown in self._windows.values())]
+            if clients.count(client) >= MOST_WINDOWS:
                 raise InvalidCallError(f"this program has {MOST_WINDOWS} windows")
             self._windows[spec.id] = _Shown(spec, client, Playout(self._playout))
             self._changed.notify_all()
@@ -169,6 +179,8 @@ class ViewerWindows:
         `stamp`: the host's time of its present, in seconds.
         """
         with self._changed:
+            if self._lost.get(number) == client:
+                return  # the program learns of it from m.WindowLost
             shown = self._windows.get(number)
             if shown is None or shown.client != client:
                 raise InvalidCallError(f"this program has no window {number}")
@@ -192,7 +204,9 @@ class ViewerWindows:
         """Closes a window."""
         with self._changed:
             shown = self._windows.get(number)
-            if shown is not None and shown.client == client:
+            if self._lost.get(number) == client:
+                del self._lost[number]
+            elif shown is not None and shown.client == client:
                 shown.has_ended = True
                 self._changed.notify_all()
 
@@ -210,10 +224,22 @@ class ViewerWindows:
         for shown in windows:
             try:
                 self._present(shown)
-            except SurfaceLostError:
-                shown.has_ended = True
-            except VkshareError:
-                _log.exception("window %r could not be drawn", shown.spec.title)
+            except (SurfaceLostError, UnsupportedError, DeviceLostError) as error:
+                self._lose(shown, error)
+            except VkshareError as error:
+                if not shown.has_failed:
+                    shown.has_failed = True
+                    _log.error("a picture of window %r could not be drawn: %s", shown.spec.title, error)
+
+    def _lose(self, shown: _Shown, error: Exception) -> None:
+        """Closes a window that cannot be shown, and notifies its program."""
+        number, title = shown.spec.id, shown.spec.title
+        with self._changed:
+            if self._windows.pop(number, None) is not None and not shown.has_ended:
+                self._lost[number] = shown.client
+        _log.error("window %r cannot be shown: %s", title, error)
+        self._tell(shown.client, m.WindowLost(number, str(error)[:_MOST_WHY]))
+        shown.close()
 
     def _time_left(self, now: float) -> float:
         """Returns seconds until there is something to do, if nothing arrives."""
@@ -226,7 +252,10 @@ class ViewerWindows:
 
     def _present(self, shown: _Shown) -> None:
         if shown.swapchain is None:
-            self._make(shown)
+            try:
+                self._make(shown)
+            except (VkshareError, ValueError, OSError) as error:  # the next attempt would fail, too
+                raise SurfaceLostError(str(error)) from error
         assert shown.swapchain is not None
         if shown.window is not None:
             self._poll(shown, shown.window)

@@ -13,7 +13,7 @@ from support.remote_ends import WAIT, Ends
 from support.shared_handles import wait_until
 
 import vkshare as vks
-from vkshare.errors import RemoteLostError
+from vkshare.errors import InvalidCallError, RemoteLostError, SurfaceLostError, UnsupportedError
 from vkshare.remote import relay_messages as m
 from vkshare.remote import viewer_windows
 
@@ -159,3 +159,62 @@ def test_events_that_are_malformed_end_the_programs_device_and_no_other(
         wait_until(lambda: ends.viewer.pictures() == {})
     with ends.open() as device, device.create_surface(8, 8) as surface, surface.access():
         assert np.array_equal(surface.read(), np.zeros((8, 8, 4), np.uint8))
+
+
+@pytest.mark.rule("M14")
+@pytest.mark.parametrize("error", [UnsupportedError("vks.Window", "no display"), ValueError("too wide")])
+def test_a_window_that_cannot_be_made_is_one_message_and_an_error_of_its_swapchain(
+    stack: ExitStack,
+    vks_device: vks.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+) -> None:
+    make = viewer_windows.ViewerWindows._make
+
+    def make_some(windows: viewer_windows.ViewerWindows, shown: viewer_windows._Shown) -> None:
+        if shown.spec.title == "lost":
+            raise error
+        make(windows, shown)
+
+    monkeypatch.setattr(viewer_windows.ViewerWindows, "_make", make_some)
+    ends = Ends(stack, vks_device)
+    stack.enter_context(ends.showing())
+    device = stack.enter_context(ends.open())
+    target = ends.host.window(16, 8, "lost")
+    swapchain = stack.enter_context(device.create_swapchain(target))
+    other = stack.enter_context(device.create_swapchain(ends.host.window(16, 8, "shown")))
+
+    def present_until_lost() -> None:
+        for number in range(10_000):
+            _show(device, swapchain, number % 256)
+
+    with pytest.raises(SurfaceLostError, match=f"cannot show the window: .*{str(error)[-8:]}"):
+        present_until_lost()
+    with pytest.raises(SurfaceLostError, match="cannot show the window"):
+        target.events()
+    _show(device, other, 7)
+    wait_until(lambda: _seen(ends, "shown") == 7)
+    assert [each.exc_info for each in caplog.records if "'lost' cannot be shown" in each.message] == [None]
+    swapchain.close()
+    wait_until(lambda: not ends.viewer._windows._lost)
+    assert not device.is_lost
+
+
+@pytest.mark.rule("M14")
+def test_a_picture_that_cannot_be_drawn_is_one_message_a_window(
+    stack: ExitStack, vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        nonlocal count
+        count += 1
+        raise InvalidCallError("not now")
+
+    count = 0
+    ends = Ends(stack, vks_device)
+    monkeypatch.setattr(viewer_windows.ViewerWindows, "_present", fail)
+    stack.enter_context(ends.showing())
+    device = stack.enter_context(ends.open())
+    stack.enter_context(device.create_swapchain(ends.host.window(16, 8, "shown")))
+    wait_until(lambda: count > 3)
+    assert len([each for each in caplog.records if "could not be drawn: not now" in each.message]) == 1
