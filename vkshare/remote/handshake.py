@@ -41,6 +41,10 @@ class HandshakeError(LinkError):
     """The peer did not prove that it has the token, or has another version."""
 
 
+class WrongTokenError(HandshakeError):
+    """The viewer's first message has the proof of another token."""
+
+
 class Token:
     """A secret that both ends have. Its repr does not show it.
 
@@ -167,7 +171,7 @@ class HostHandshake:
         if magic != MAGIC:
             raise HandshakeError("the connection is none of a viewer")
         if not self._token.check(self._bytes[_HELLO.size :], b"hello", hello, self._binding):
-            raise HandshakeError("the viewer has another token")
+            raise WrongTokenError("the viewer has another token")
         mine = secrets.token_bytes(32)
         self._nonces, self._bytes = nonce + mine, b""
         answer = _CHALLENGE.pack(VERSION, mine)

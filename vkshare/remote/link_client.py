@@ -71,7 +71,7 @@ def connect(
         Seconds for which a broken connection is made again; 0: never. The smaller one counts.
     timeout
         Seconds until the link is up; None waits for ever. Meanwhile a host that has another viewer
-        is asked again.
+        is asked again, and so is an address at which nothing listens yet.
 
     Returns
     -------
@@ -102,7 +102,9 @@ def connect(
     thread.start()
     try:
         if not link.wait_up(deadline.left()):
-            raise RemoteLostError(f"{wanted} cannot be reached within {timeout:g} s: {thread.why}")
+            raise RemoteLostError(
+                thread.why if thread.is_absent else f"{wanted} cannot be reached within {timeout:g} s: {thread.why}"
+            )
     except BaseException:
         link.close()
         raise
@@ -121,6 +123,7 @@ class _ViewerThread(LinkThread):
     ) -> None:
         super().__init__(link, "vks-link-viewer")
         self.why = "it did not answer"  # of the last connection that did not pass the handshake
+        self.is_absent = False  # an address of the host refused the last connections
         self._address = address
         self._resolved = resolved
         self._token = token
@@ -148,7 +151,7 @@ class _ViewerThread(LinkThread):
         self.loop.add(sock.fileno(), WRITE, self._on_attempt)
         status = sock.connect_ex(to.sockaddr)
         if status not in (0, errno.EINPROGRESS):
-            self._failed(f"{self._address}: {os.strerror(status)}")
+            self._unreachable(OSError(status, os.strerror(status)))
 
     def _on_attempt(self, events: int, _: Sequence[int]) -> None:
         attempt = self._attempt
@@ -156,11 +159,14 @@ class _ViewerThread(LinkThread):
         try:
             if self._is_connecting:
                 self._is_connecting = False
-                attempt.wire.connected()
+                try:
+                    attempt.wire.connected()
+                except OSError as error:
+                    return self._unreachable(error)
             elif not attempt.feed():
                 return self._failed(
                     "the host closed the connection without an answer: the token or the certificate may be another "
-                    "one, or the address may be another program's"
+                    "one, the address may be another program's, or a tunnel may find no host at its other end"
                 )
             if attempt.handshake is None and attempt.wire.is_ready:
                 self._introduce(attempt)
@@ -195,7 +201,7 @@ class _ViewerThread(LinkThread):
         if verdict.kind == BUSY:
             if self.link.state is LinkState.BROKEN:
                 return self._lose("the host has another viewer now")
-            return self._failed("the host has another viewer", is_busy=True)
+            return self._failed("the host has another viewer", is_retried=True)
         link, terms, now = self.link, verdict.terms, time.monotonic()
         session = link._session
         if verdict.kind == RESUMED:
@@ -227,13 +233,21 @@ class _ViewerThread(LinkThread):
         except LinkError as error:
             self._fail(str(error))
 
-    def _failed(self, why: str, is_busy: bool = False) -> None:
+    def _unreachable(self, error: OSError) -> None:
+        """Handles a connection that was not made. A host that is not there yet may come, at one of its addresses."""
+        if not self.is_absent and error.errno != errno.ECONNREFUSED:
+            return self._failed(error.strerror or str(error))
+        advice = "start `vkshare remote` first, or check the address and the tunnel"
+        self._failed(f"nothing listens at {self._address}: {advice}", is_retried=True)
+        self.is_absent = True
+
+    def _failed(self, why: str, *, is_retried: bool = False) -> None:
         """Tries again later, or reports a first connection that cannot be made."""
-        self.why = why
+        self.why, self.is_absent = why, False
         self._drop_attempt()
         with self.link._changed:
             self.link._refused += 1
-        if self.link.state is LinkState.CONNECTING and not is_busy and self._dials >= len(self._resolved):
+        if self.link.state is LinkState.CONNECTING and not is_retried and self._dials >= len(self._resolved):
             return self._lose(f"{self._address}: {why}")
         self._dial_at = time.monotonic() + self._backoff * random.uniform(0.75, 1.25)
         self._backoff = min(_MOST_BACKOFF, self._backoff * 2)

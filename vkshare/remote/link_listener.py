@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import logging
 import os
@@ -21,6 +22,7 @@ from vkshare.remote.handshake import (
     Terms,
     Token,
     Verdict,
+    WrongTokenError,
     binding_of,
 )
 from vkshare.remote.link import GRACE, KEEPALIVE, Events, Link
@@ -38,6 +40,7 @@ _log = logging.getLogger("vkshare.remote")
 MAX_ATTEMPTS = 16  # connections without authentication at a time
 _BACKLOG = 128  # connections that the kernel keeps until the thread accepts them
 _MOST_GENERATION = 0xFFFFFFFF
+_WARN_EVERY = 10.0  # seconds between two warnings of viewers with another token
 _PAUSE = 0.1  # seconds without accepting, after the process has run out of file descriptors
 
 
@@ -143,7 +146,9 @@ def _listen(address: addresses.Address, resolved: addresses.Resolved) -> socket.
         try:
             sock.bind(resolved.sockaddr)
         except OSError as error:
-            raise OSError(error.errno, f"cannot listen at {address}: {os.strerror(error.errno or 0)}") from None
+            advice = "; choose another port, or 0 for any" if error.errno == errno.EADDRINUSE else ""
+            text = f"cannot listen at {address}: {os.strerror(error.errno or 0)}{advice}"
+            raise OSError(error.errno, text) from None
         sock.listen(_BACKLOG)
         sock.setblocking(False)
     return sock
@@ -160,13 +165,14 @@ class _HostThread(LinkThread):
         self._binding = binding
         self._attempts: dict[int, Attempt] = {}  # by fd, the oldest first
         self._accept_at: float | None = None  # the end of a pause
+        self._warn_at = 0.0  # the next warning of a wrong token
         self.loop.add(sock.fileno(), READ, self._on_accept)
 
     # ---- connections without authentication -------------------------------------------------------------------
 
     def _on_accept(self, events: int, _: Sequence[int]) -> None:
         try:
-            sock, _peer = self._sock.accept()
+            sock, peer = self._sock.accept()
         except OSError as error:
             if error.errno in fd_ops.NO_ROOM:
                 self.loop.watch(self._sock.fileno(), 0)
@@ -174,7 +180,7 @@ class _HostThread(LinkThread):
             return
         if len(self._attempts) >= MAX_ATTEMPTS:  # a viewer needs two round trips, so the oldest is the least likely one
             self._refuse(next(iter(self._attempts)), "too many connections")
-        attempt = Attempt(self._wrap(sock), time.monotonic() + DEADLINE)
+        attempt = Attempt(self._wrap(sock), time.monotonic() + DEADLINE, str(addresses.Address(*peer[:2])))
         attempt.handshake = HostHandshake(self._token, self._binding, self._decide)
         fd = sock.fileno()
         self._attempts[fd] = attempt
@@ -188,6 +194,9 @@ class _HostThread(LinkThread):
             if not attempt.feed():
                 return self._refuse(fd, "the peer ended the connection")
             attempt.wire.flush()
+        except WrongTokenError as error:
+            self._warn(f"a connection from {attempt.peer} was refused: {error}")
+            return self._refuse(fd, str(error))
         except (LinkError, OSError) as error:  # ssl.SSLError is an OSError
             self._refuse(fd, str(error))
             if handshake.verdict is not None and handshake.verdict.kind != BUSY:  # the viewer does not know
@@ -199,6 +208,13 @@ class _HostThread(LinkThread):
             self._refuse(fd, "another viewer is connected")
         else:
             self._admit(fd, attempt, handshake.verdict)
+
+    def _warn(self, text: str) -> None:
+        """Logs a warning, unless there was one a moment ago."""
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_EVERY
+            _log.warning("%s", text)
 
     def _refuse(self, fd: int, why: str) -> None:
         _log.info("a connection was refused: %s", why)

@@ -26,8 +26,9 @@ _FRAMES = 16  # sent in one turn of the loop, so that reading gets its turn too
 class Attempt:
     """A connection that has not passed the handshake."""
 
-    def __init__(self, wire: Wire, deadline: float) -> None:
+    def __init__(self, wire: Wire, deadline: float, peer: str = "") -> None:
         self.wire = wire
+        self.peer = peer  # the address of the other end
         self.deadline = deadline
         self.handshake: HostHandshake | ViewerHandshake | None = None
 
@@ -205,7 +206,8 @@ class LinkThread:
     def _lose(self, why: str) -> None:
         self._drop_wire()
         self._grace_end = math.inf
-        self.link._enter(LinkState.LOST, f"the session is over: {why}")
+        has_begun = self.link.state is not LinkState.CONNECTING
+        self.link._enter(LinkState.LOST, f"the session is over: {why}" if has_begun else why)
 
     def _say_goodbye(self, *reason: int) -> None:
         """Sends the last frame, if the socket takes it now."""

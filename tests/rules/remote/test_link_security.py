@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import socket
 import ssl
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -143,11 +145,11 @@ def test_malformed_addresses_are_refused(address: str) -> None:
 def test_an_address_without_a_host_is_said(stack: ExitStack) -> None:
     listener = stack.enter_context(listen(End()))
     address = listener.address
-    with pytest.raises(OSError, match=f"cannot listen at {address}"):
+    with pytest.raises(OSError, match=f"cannot listen at {address}.*choose another port, or 0 for any"):
         listen(End(), bind=address)
     listener.close()
-    with pytest.raises(RemoteLostError, match=f"{address}: Connection refused"):
-        join(End(), address)
+    with pytest.raises(RemoteLostError, match=f"^nothing listens at {address}: start `vkshare remote` first"):
+        join(End(), address, timeout=0.3)
     with pytest.raises(RemoteLostError, match="cannot be resolved"):
         join(End(), "no-such-host.invalid:1", certificate="system")
 
@@ -201,6 +203,30 @@ def test_another_certificate_or_none_is_refused_before_the_token_is_proved(
     with pytest.raises(RemoteLostError, match="certificate"):
         join(End(), listener.address)
     assert listener.link.state is LinkState.CONNECTING
+
+
+def test_a_host_that_starts_after_its_viewer_is_found(stack: ExitStack) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    starting = threading.Timer(0.3, lambda: stack.enter_context(listen(End(), bind=f"127.0.0.1:{port}")))
+    starting.start()
+    link = stack.enter_context(join(End(), f"127.0.0.1:{port}"))
+    starting.join()
+    assert link.state is LinkState.UP
+    assert link.statistics().refused > 0
+
+
+@pytest.mark.rule("M11")
+def test_wrong_tokens_are_a_warning_at_the_host_now_and_then(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = stack.enter_context(listen(End()))
+    for _ in range(3):
+        with pytest.raises(RemoteLostError, match=f"^{listener.address}: the host closed the connection"):
+            join(End(), listener.address, OTHER)
+    assert answer_to(listener.address, b"GET / HTTP/1.1\r\n\r\n") == b""
+    (warning,) = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    assert re.fullmatch(r"a connection from 127\.0\.0\.1:\d+ was refused: the viewer has another token", warning)
 
 
 @pytest.mark.rule("M11")
