@@ -50,6 +50,15 @@ def parse(text: str) -> Address:
     return Address(host, int(port))
 
 
+def for_others(text: str) -> str:
+    """Return the address of a listener as other machines write it: with this machine's name in place of any address."""
+    address = parse(text)
+    if address.host not in ("0.0.0.0", "::"):
+        return text
+    name = socket.gethostname()
+    return f"{'THIS-MACHINE' if name in ('', 'localhost') else name}:{address.port}"
+
+
 def resolve(address: Address) -> list[Resolved]:
     """Return the addresses behind a name, at least one.
 

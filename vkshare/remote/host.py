@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from vkshare.backends import host_memory
 from vkshare.core.device import Device
 from vkshare.core.opening import open
+from vkshare.remote import addresses, folders, tls
 from vkshare.remote import relay_messages as m
-from vkshare.remote import tls
 from vkshare.remote.device import open_device
-from vkshare.remote.host_connection import TIMEOUT
+from vkshare.remote.host_connection import TIMEOUT, NoViewerError
 from vkshare.remote.link import GRACE, KEEPALIVE, Link
 from vkshare.remote.link_listener import LinkListener
 from vkshare.remote.link_types import LinkEvents, LinkState, LinkStatistics
@@ -78,11 +77,9 @@ class Host(FlagClosing):
         self._relay = Relay(lambda call: self._server.call_soon(call))
         with contextlib.ExitStack() as made:
             if path is None:
-                folder = tempfile.mkdtemp(prefix="vkshare-host-")
-                made.callback(shutil.rmtree, folder, ignore_errors=True)
-                path = Path(folder) / "host"
+                path = made.enter_context(folders.made("host"))
             # Requests of remoting draw nothing here; the other requests of a render server do.
-            device = made.enter_context(open(backend="cpu", name="vkshare host"))
+            device = made.enter_context(open(host_memory.UUID, backend="cpu", name="vkshare host"))
             self._server = RenderServer(device, path, kinds=self._relay.kinds)
             made.callback(self._server.close)
             self._listener = made.enter_context(
@@ -175,7 +172,13 @@ class Host(FlagClosing):
             No viewer has come in time.
         """
         self._own.check()
-        return open_device(self.path, name, timeout)
+        try:
+            return open_device(self.path, name, timeout)
+        except NoViewerError:
+            address = addresses.for_others(self.address)
+            raise TimeoutError(
+                f"no viewer has connected to {self.address} within {timeout:g} s: start `vkshare viewer {address}`"
+            ) from None
 
     def window(self, width: int, height: int, title: str = "") -> RemoteTarget:
         """Describes a window at the viewer: a target of ``device.create_swapchain()``.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkshare.errors import ClosedError, RemoteLostError, SurfaceLostError, VkshareError
+from vkshare.remote import environment
 from vkshare.remote import relay_messages as m
 from vkshare.server.channel import Channel
 from vkshare.server.client import Client
@@ -35,6 +36,10 @@ TIMEOUT = 30.0  # seconds for the host's answers
 _MOST_EVENTS = 1024  # of a window, the newest
 
 
+class NoViewerError(TimeoutError):
+    """No viewer has come in time."""
+
+
 class HostConnection:
     """One context at the host. Thread-safe.
 
@@ -47,7 +52,10 @@ class HostConnection:
     """
 
     def __init__(self, path: Path, name: str, timeout: float | None) -> None:
-        self._client = Client(path, name, TIMEOUT)
+        try:
+            self._client = Client(path, name, TIMEOUT)
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
+            raise environment.no_host(path, error) from None
         self.path = path
         self._device: weakref.ref[Device] | None = None  # the device owns this, and may be dropped without a close()
         self._events: dict[int, deque[Event]] = {}
@@ -59,7 +67,13 @@ class HostConnection:
         self._wake_fd = -1
         with on_error(self._client.close):
             # The host answers once a viewer is there.
-            body, _ = self._client.call(m.Op.OPEN_CONTEXT, m.OpenContext(name), (), timeout)
+            try:
+                body, _ = self._client.call(m.Op.OPEN_CONTEXT, m.OpenContext(name), (), timeout)
+            except TimeoutError:
+                raise NoViewerError(
+                    f"no viewer has connected to the host of {path} within {timeout:g} s: start `vkshare viewer` with "
+                    "the address that the host has printed"
+                ) from None
             self.context: m.Context = self._client.decoded(m.Context, body)
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._listener = threading.Thread(target=self._listen, name="vks-remote", daemon=True)
@@ -235,9 +249,3 @@ class HostConnection:
 def batch_of_stage(image: int, stage: int, *, is_upload: bool) -> bytes:
     """Returns the request that copies a stage to an image, or back."""
     return encode(m.Batch(((image, is_upload),), b"", stage, is_upload))
-
-
-def default_path() -> Path | None:
-    """Returns the socket of the host that `vkshare remote` has started for this program; None: there is none."""
-    path = os.environ.get("VKSHARE_REMOTE")
-    return Path(path) if path else None

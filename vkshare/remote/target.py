@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vkshare.errors import InvalidCallError
 from vkshare.present.targets import Headless
+from vkshare.remote import environment
 from vkshare.remote import relay_messages as m
 from vkshare.remote.backend import RemoteBackend, RemoteImage
 from vkshare.window.events import Event
@@ -51,6 +53,16 @@ class _Window:
         self._target._window.clear()
 
 
+def _way_to_one() -> str:
+    """How the program gets a remote device, for a message."""
+    if environment.VARIABLE not in os.environ:
+        return " (Host.open())"
+    chosen = " ".join(f"{name}={value}" for name, value in environment.local_choices(os.environ).items())
+    return (
+        f" (unset {chosen}, with which vks.open() opens a local one)" if chosen else " (vks.open() without arguments)"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteTarget(Headless):
     """A window at the viewer: a target of a remote device's ``create_swapchain()``. Made by ``Host.window()``.
@@ -85,7 +97,7 @@ class RemoteTarget(Headless):
     def _presenter(self, device: Device) -> _Window:
         backend = device._backend
         if not isinstance(backend, RemoteBackend):
-            raise InvalidCallError(f"a window at a viewer needs a remote device (Host.open()), not {device!r}")
+            raise InvalidCallError(f"a window at a viewer needs a remote device{_way_to_one()}, not {device!r}")
         if self._window:
             raise InvalidCallError(f"the window {self.title!r} has a swapchain: close it first")
         window = _Window(backend.connection, self)

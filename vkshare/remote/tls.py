@@ -39,13 +39,20 @@ def host_context(
         return None, None
     if isinstance(certificate, str | os.PathLike) or len(certificate) != 2:
         raise ValueError(f"certificate is {certificate!r}; the host needs two files: (certificate file, key file)")
+    own, key = certificate
+    der = certificates(own)[0]
+    if not has_key(key):
+        raise ValueError(
+            f"{os.fspath(key)} has no private key in PEM form: pass certificate=(certificate file, key file)"
+        )
     context = _context(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0  # a session of TLS is never resumed, and nothing may be sent before authentication
     try:
-        context.load_cert_chain(*certificate)
+        context.load_cert_chain(own, key)
     except ssl.SSLError as error:
-        raise ValueError(f"the certificate's files {certificate} cannot be used: {error}") from None
-    return context, certificates(certificate[0])[0]
+        files = f"{os.fspath(own)} and {os.fspath(key)}"
+        raise ValueError(f"the certificate and the key in {files} cannot be used: {error}") from None
+    return context, der
 
 
 def viewer_context(
@@ -101,14 +108,24 @@ def certificates(file: str | os.PathLike[str]) -> list[bytes]:
     return [ssl.PEM_cert_to_DER_cert(each) for each in found]
 
 
+def has_key(file: str | os.PathLike[str]) -> bool:
+    """Return whether a PEM file has a private key. OSError: it cannot be read."""
+    return re.search(r"-----BEGIN [A-Z ]*PRIVATE KEY-----", Path(file).read_text("latin-1")) is not None
+
+
 def _context(protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
 
 
+def is_needed(resolved: Sequence[Resolved]) -> bool:
+    """Return whether a link at these addresses needs TLS: one of them is not loopback."""
+    return not all(each.is_loopback for each in resolved)
+
+
 def _need_loopback(address: Address, resolved: Sequence[Resolved], instead: str) -> None:
-    if not all(each.is_loopback for each in resolved):
+    if is_needed(resolved):
         raise ValueError(
             f"{address} is no loopback address, and a link without TLS is for loopback only: pass {instead}, or use "
             "127.0.0.1 through an ssh tunnel"

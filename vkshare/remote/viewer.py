@@ -6,18 +6,16 @@ import contextlib
 import functools
 import logging
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from vkshare.core.device import Device
 from vkshare.core.opening import open
 from vkshare.errors import DeviceLostError, RemoteLostError, VkshareError
+from vkshare.remote import folders
 from vkshare.remote import relay_messages as m
 from vkshare.remote.lanes import Lane
 from vkshare.remote.link import GRACE, KEEPALIVE, Link
@@ -139,9 +137,8 @@ class Viewer(FlagClosing):
             )
             made.callback(self._windows.close)
             kinds = ViewerRequests(self._pictures, self._windows).kinds
-            folder = tempfile.mkdtemp(prefix="vkshare-viewer-")
-            made.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._server = RenderServer(self._device, Path(folder) / "server", kinds=kinds, patience=_PATIENCE)
+            path = made.enter_context(folders.made("viewer"))
+            self._server = RenderServer(self._device, path, kinds=kinds, patience=_PATIENCE)
             made.callback(self._server.close)
             made.callback(self._close_lanes)
             thread = threading.Thread(target=self._server.serve_forever, name="vks-viewer", daemon=True)

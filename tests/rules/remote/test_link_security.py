@@ -242,13 +242,17 @@ def test_older_versions_of_tls_are_refused(stack: ExitStack, certificate: tuple[
         context.wrap_socket(sock)
 
 
-def test_files_that_are_no_certificates_are_refused(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+def test_files_that_are_no_certificates_are_refused(
+    certificate: tuple[Path, Path], other: tuple[Path, Path], tmp_path: Path
+) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_text("nothing")
     with pytest.raises(ValueError, match="no certificate in PEM form"):
         join(End(), "127.0.0.1:1", certificate=empty)
-    with pytest.raises(ValueError, match="cannot be used"):
+    with pytest.raises(ValueError, match="has no private key"):
         listen(End(), certificate=(certificate[0], empty))
+    with pytest.raises(ValueError, match="cannot be used"):
+        listen(End(), certificate=(certificate[0], other[1]))
     with pytest.raises(ValueError, match="needs two files"):
         listen(End(), certificate=certificate[0])
     with pytest.raises(FileNotFoundError):

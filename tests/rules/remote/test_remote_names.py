@@ -55,5 +55,5 @@ def test_a_program_that_does_not_draw_at_the_viewer_cannot_watch_it(
     surface = stack.enter_context(device.create_surface(16, 8))
     surface.publish("it")
     monkeypatch.delenv("VKSHARE_REMOTE", raising=False)
-    with pytest.raises(UnsupportedError, match="start the program by `vkshare remote --`"):
+    with pytest.raises(UnsupportedError, match="run this command with VKSHARE_REMOTE=<the producer's host socket>"):
         watching.device_for("it")
