@@ -11,6 +11,7 @@ from vkshare.core.pipe_ends import Receiver
 from vkshare.core.watchable import Watchable
 from vkshare.core.watched_picture import STAMP_SIZE, Stamp, stamp_of
 from vkshare.errors import ClosedError, DescriptorError, UnsupportedError
+from vkshare.ipc import names
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_SURFACES", "STAMP_SIZE", "Stamp", "device_for", "stamp_of", "watch"]
 
-MOST_SURFACES = 8  # of a watcher's pipe
+MOST_SURFACES = names.MOST_SURFACES  # of a watcher's pipe
 
 
 def watch(source: Watchable | Published | str, device: Device, *, count: int = 3) -> Receiver[Surface]:
@@ -130,6 +131,6 @@ def device_for(source: Watchable | Published | str, *, name: str = "") -> Device
         raise UnsupportedError(
             f"watching {found.name!r} in this program",
             "a remote viewer has it",
-            "start the program by `vkshare remote --`",
+            "run this command with VKSHARE_REMOTE=<the producer's host socket>, which its `vkshare remote` prints",
         )
     return opening.open(found.adapter, name=name)
