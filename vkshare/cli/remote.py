@@ -6,14 +6,16 @@ import argparse
 import contextlib
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vkshare.cli import remote_arguments
 from vkshare.cli.output import say
+from vkshare.cli.remote_arguments import TOKEN_VARIABLE, ArgumentError
 from vkshare.errors import VkshareError
 
 if TYPE_CHECKING:
@@ -23,10 +25,9 @@ HELP = "runs a program that draws on the GPU, and in windows, of another machine
 DESCRIPTION = (
     "Runs PROGRAM so that vks.open() and vks.Window are a viewer's: its GPU, its screen. The viewer is `vkshare viewer "
     "ADDRESS` on the other machine, with the token that is printed; VKSHARE_REMOTE_TOKEN or --token-file choose it. "
-    "The program waits for the viewer. Without PROGRAM it serves programs that are started with the printed "
-    "VKSHARE_REMOTE, until Ctrl-C. The exit status is the program's."
+    "The program waits for the viewer, and starts without VKSHARE_BACKEND and VKSHARE_ADAPTER. Without PROGRAM it "
+    "serves programs that are started with the printed VKSHARE_REMOTE, until Ctrl-C. The exit status is the program's."
 )
-TOKEN_VARIABLE = "VKSHARE_REMOTE_TOKEN"
 _LOOPBACK = "127.0.0.1:0"
 
 
@@ -36,25 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bind",
         default=_LOOPBACK,
         metavar="HOST:PORT",
-        help="where to listen for the viewer (default: a free port on loopback; other addresses need --certificate)",
+        help="where to listen for the viewer, or a port on loopback (default: a free one); other addresses need "
+        "--certificate",
     )
-    add_token_argument(parser)
+    remote_arguments.add_token_argument(parser)
     parser.add_argument("--certificate", metavar="FILE", help="for TLS: a certificate (PEM)")
     parser.add_argument("--key", metavar="FILE", help="the certificate's key (PEM; default: in the same file)")
     parser.add_argument("--grace", type=float, default=10.0, metavar="S", help="seconds a viewer may be away (10)")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...", help="the program to run")
-
-
-def add_token_argument(parser: argparse.ArgumentParser) -> None:
-    """Adds --token-file."""
-    parser.add_argument("--token-file", metavar="FILE", help=f"a file with the token (default: {TOKEN_VARIABLE})")
-
-
-def token_of(args: argparse.Namespace) -> str:
-    """Returns the token of --token-file or the environment; "" without one. OSError: no such file."""
-    if args.token_file is not None:
-        return Path(args.token_file).read_text().strip()
-    return os.environ.get(TOKEN_VARIABLE, "")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,39 +52,58 @@ def run(args: argparse.Namespace) -> int:
     from vkshare import remote
 
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
-    if args.key and not args.certificate:
-        return say("remote", "--key is for --certificate", 2)
-    certificate = (args.certificate, args.key or args.certificate) if args.certificate else None
     try:
-        given = token_of(args)
+        bind = remote_arguments.check_bind(args.bind, args.certificate)
+        certificate = remote_arguments.check_certificate(args.certificate, args.key)
+        given = remote_arguments.given_token(args)
         token = given or secrets.token_urlsafe()
-        with remote.Host(args.bind, token=token, certificate=certificate, grace=args.grace) as host:
-            _introduce(host, "" if given else token, bool(certificate))
+        with remote.Host(bind, token=token, certificate=certificate, grace=args.grace) as host:
+            _introduce(host, "" if given else token, certificate)
             return _run(program, host) if program else _serve(host)
-    except (ValueError, OSError) as error:
+    except ArgumentError as error:
         return say("remote", str(error), 2)
+    except (ValueError, OSError) as error:
+        return say("remote", remote_arguments.text_of(error), 2)
     except VkshareError as error:
         return say("remote", str(error), 1)
 
 
-def _introduce(host: Host, token: str, has_certificate: bool) -> None:
+def _tell(text: str) -> None:
     """Prints on standard error, because standard output is the program's."""
-    words = ["vkshare", "viewer", host.address, *(["--certificate", "FILE"] if has_certificate else [])]
-    print(f"vkshare remote: on the other machine: {' '.join(words)}", file=sys.stderr)
+    print(f"vkshare remote: {text}", file=sys.stderr, flush=True)
+
+
+def _introduce(host: Host, token: str, certificate: tuple[str, str] | None) -> None:
+    from vkshare.remote import addresses
+
+    words = ["vkshare", "viewer", addresses.for_others(host.address)]
+    if certificate is not None:
+        words += ["--certificate", os.path.basename(certificate[0])]
+    _tell(f"on the other machine: {shlex.join(words)}")
     if token:
-        print(f"vkshare remote: the token is {token}", file=sys.stderr, flush=True)
+        _tell(f"the token is {token}")
 
 
 def _run(program: Sequence[str], host: Host) -> int:
-    environment = {**os.environ, "VKSHARE_REMOTE": os.fspath(host.path)}
-    environment.pop(TOKEN_VARIABLE, None)
     try:
-        child = subprocess.Popen(program, env=environment)
+        child = subprocess.Popen(program, env=_environment(host))
     except OSError as error:
         return say("remote", f"{program[0]}: {error.strerror}", 2)
+    _tell(f"{program[0]} waits for a viewer; VKSHARE_REMOTE={host.path} has other programs draw there, too")
     with _passing_signals(child):
         status = child.wait()
     return 128 - status if status < 0 else status
+
+
+def _environment(host: Host) -> dict[str, str]:
+    """The program's: without the token, and without variables that name a device of this machine."""
+    from vkshare.remote import environment
+
+    local = environment.local_choices(os.environ)
+    for name, value in local.items():
+        _tell(f"the program starts without {name}={value}, so that it draws at the viewer")
+    names = os.environ.keys() - local.keys() - {TOKEN_VARIABLE}
+    return {**{name: os.environ[name] for name in names}, environment.VARIABLE: os.fspath(host.path)}
 
 
 @contextlib.contextmanager
@@ -113,7 +122,10 @@ def _passing_signals(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def _serve(host: Host) -> int:
     from vkshare.compositor.window_host import Signals
+    from vkshare.remote import environment
 
+    for name, value in environment.local_choices(os.environ).items():
+        _tell(f"programs with {name}={value} do not draw at the viewer: unset it for them")
     print(f"VKSHARE_REMOTE={host.path}", flush=True)
     with Signals() as signals:
         while not signals.came:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
-import getpass
 import json
+import os
 import signal
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from vkshare.cli import remote_arguments
 from vkshare.cli.output import say
-from vkshare.cli.remote import TOKEN_VARIABLE, add_token_argument, token_of
+from vkshare.cli.remote_arguments import TOKEN_VARIABLE, ArgumentError
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.remote.playout import MOST_DELAY
 
@@ -23,14 +25,16 @@ HELP = "draws, and shows the windows of, programs on another machine (vkshare re
 DESCRIPTION = (
     "Connects to a host (`vkshare remote`, or vks.remote.Host), draws with this machine's GPU what its programs "
     f"record, and shows their windows. It asks for the token, unless --token-file or {TOKEN_VARIABLE} has it. A "
-    "connection that breaks is made again. Ctrl-C, SIGTERM and the end of the host end it: exit status 0."
+    "connection that breaks is made again, and a host that is not there yet is awaited for 10 seconds. Ctrl-C, "
+    "SIGTERM and the end of the host end it: exit status 0."
 )
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("address", metavar="HOST:PORT", help="the host's address, as it prints it")
-    add_token_argument(parser)
+    remote_arguments.add_token_argument(parser)
     parser.add_argument(
         "--certificate",
         metavar="FILE",
@@ -59,33 +63,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0 when it was ended or the host has ended, 1 after an error, 2 for wrong arguments."""
-    import vkshare as vks
-
     try:
-        token = token_of(args) or (getpass.getpass("token: ") if sys.stdin.isatty() else "")
-        if not token:
-            return say("viewer", f"no token: set {TOKEN_VARIABLE}, or give --token-file", 2)
-        device = vks.open(args.adapter, backend=args.backend, name="vkshare viewer", held_limit=1 << 20)
-        with (
-            device,
-            vks.remote.Viewer(
-                args.address,
-                token=token,
-                certificate=args.certificate,
-                device=device,
-                headless=args.headless,
-                playout=args.playout,
-                digested=args.digests,
-            ) as viewer,
-        ):
-            print(f"connected to {args.address}, drawing on {device.adapter.name}", flush=True)
-            return _show(viewer, args)
+        with _ended_by_sigterm():
+            remote_arguments.check_address(args.address, args.certificate)
+            if not args.headless:
+                _check_display()
+            token = remote_arguments.given_token(args) or remote_arguments.asked_token()
+            if not token:
+                return say("viewer", f"no token: set {TOKEN_VARIABLE}, or give --token-file", 2)
+            return _view(args, token)
+    except KeyboardInterrupt:
+        return 0
+    except (ArgumentError, UnsupportedError) as error:
+        return say("viewer", str(error), 2)
     except (ValueError, OSError) as error:
-        return say("viewer", str(error), 2)
-    except UnsupportedError as error:
-        return say("viewer", str(error), 2)
+        return say("viewer", remote_arguments.text_of(error), 2)
     except VkshareError as error:
         return say("viewer", str(error), 1)
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """In the block, SIGTERM is a KeyboardInterrupt, as Ctrl-C is."""
+
+    def end(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _check_display() -> None:
+    """Connects to the display, which windows use later. ArgumentError: they cannot."""
+    displays = " ".join(f"{name}={os.environ[name]}" for name in DISPLAYS if os.environ.get(name))
+    if not displays:
+        raise ArgumentError("no display: set DISPLAY or WAYLAND_DISPLAY, or use --headless")
+    from vkshare.window import glfw_connection
+
+    try:
+        glfw_connection.connect()
+    except VkshareError as error:
+        raise ArgumentError(f"no windows with {displays}: {error}; or use --headless") from None
+
+
+def _view(args: argparse.Namespace, token: str) -> int:
+    import vkshare as vks
+
+    device = vks.open(args.adapter, backend=args.backend, name="vkshare viewer", held_limit=1 << 20)
+    with (
+        device,
+        vks.remote.Viewer(
+            args.address,
+            token=token,
+            certificate=args.certificate,
+            device=device,
+            headless=args.headless,
+            playout=args.playout,
+            digested=args.digests,
+        ) as viewer,
+    ):
+        print(f"connected to {args.address}, drawing on {device.adapter.name}", flush=True)
+        return _show(viewer, args)
 
 
 def _show(viewer: Viewer, args: argparse.Namespace) -> int:
@@ -95,7 +136,7 @@ def _show(viewer: Viewer, args: argparse.Namespace) -> int:
     try:
         viewer.run(args.seconds)
     except RemoteLostError as error:
-        print(f"the session has ended: {error}", flush=True)
+        print(f"the session has ended: {str(error).removeprefix('the session is over: ')}", flush=True)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
