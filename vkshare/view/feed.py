@@ -86,6 +86,8 @@ class Feed(FlagClosing):
     ----------
     receiver
         A pipe's, which no other thread uses until the feed is closed. It stays open.
+    end_text
+        The text of `end` once the receiver has ended.
 
     Attributes
     ----------
@@ -104,8 +106,9 @@ class Feed(FlagClosing):
 
     _unpicklable = "it belongs to the process that receives"
 
-    def __init__(self, receiver: Receiver[Surface]) -> None:
+    def __init__(self, receiver: Receiver[Surface], end_text: str = "its sender has closed") -> None:
         self._closed = True
+        self._end_text = end_text
         self._own = OwnLock(self)
         surface = receiver._surface()
         self.width, self.height, self.format = surface.width, surface.height, surface.format
@@ -195,7 +198,7 @@ class Feed(FlagClosing):
             while not self._stopping:
                 self._step()
         except ClosedError:
-            why = "its sender has closed"
+            why = self._end_text
         except VkshareError as error:  # of a lost device, for example
             why = str(error) or type(error).__name__
         except Exception as error:

@@ -34,6 +34,7 @@ class Kind(enum.IntEnum):
     TILES = 2
     VIDEO = 3
     END = 4
+    WAIT = 5
 
 
 def config(width: int, height: int, codec: str, name: str) -> bytes:
@@ -90,6 +91,11 @@ def video(frame: int, time_ns: int, width: int, height: int, is_key: bool, unit:
 def end(why: str) -> bytes:
     """Return END: the source has ended, and why."""
     return bytes((Kind.END, 0, 0, 0)) + why.encode()
+
+
+def wait(text: str) -> bytes:
+    """Return WAIT: there is no picture for now, and what the server waits for."""
+    return bytes((Kind.WAIT, 0, 0, 0)) + text.encode()
 
 
 def pong(time: float, clock_ns: int) -> str:

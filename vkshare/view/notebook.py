@@ -184,7 +184,7 @@ class Shown(Scoped):
         return found
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else self._show.end or f"{len(self._views)} views"
+        state = "closed" if self._closed else self._show.end or self._show.waiting or f"{len(self._views)} views"
         return f"<vkshare.view.Shown {self.name!r}, {state}>"
 
 
@@ -233,7 +233,7 @@ def png(rgba: np.ndarray[Any, Any], most_side: int | None = None) -> bytes:
         from PIL import Image
     except ImportError as error:
         why = f"Pillow is not there ({error})"
-        raise UnsupportedError("a PNG picture", why, "pip install vkshare[notebook]") from None
+        raise UnsupportedError("a PNG picture", why, "pip install 'vkshare[notebook]'") from None
     image = Image.fromarray(rgba[..., :3])
     if most_side is not None:
         image.thumbnail((most_side, most_side))

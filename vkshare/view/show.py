@@ -1,7 +1,8 @@
 """A source as a view server shows it: its frames, read by one thread, and encoded by another for all viewers.
 
 A source that gets another size ends its pipe of copies. It is watched anew then, and the viewers
-connect again.
+connect again. A name whose publisher has ended is waited for: its viewers keep the last picture, and
+connect again once the name is published again, by any process.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.pipe_ends import Receiver
-from vkshare.errors import AcquireTimeout, ClosedError, VkshareError
+from vkshare.core.published import Published
+from vkshare.errors import AcquireTimeout, ClosedError, DeviceLostError, VkshareError
 from vkshare.util.closing import Scoped
 from vkshare.view import messages
 from vkshare.view.sources import Source
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("vkshare.view")
 _LOOK_AGAIN = 0.25  # seconds between two looks at the source; a source that ends more often is not followed faster
+_LOOK_FOR_NAME = 0.5  # seconds between two looks whether a name is published again
+_LOOK_AFTER_ERROR = 2.0  # of a name that is published again and cannot be shown
 Send = Callable[[bytes], None]
 
 
@@ -38,7 +42,7 @@ class _Pictures:
 
         with contextlib.ExitStack() as made:
             self.source = made.enter_context(Source(source, device))
-            self.feed: Feed = Feed(self.source.receiver)
+            self.feed: Feed = Feed(self.source.receiver, self.source.end_text)
             made.callback(self.feed.close)
             self.encoder: Encoder = Encoder(self.feed, name=name)
             made.callback(self.encoder.close)
@@ -50,7 +54,7 @@ class _Pictures:
             return str(self.feed.end)
         statistics = self.source.receiver.statistics()
         is_over = statistics.producer_pid == 0 and statistics.committed == statistics.dequeued
-        return "its sender has closed" if is_over else None
+        return self.source.end_text if is_over else None
 
     def close(self) -> None:
         self._made.close()
@@ -66,9 +70,9 @@ class Show(Scoped):
     name
         The name that viewers see.
     on_change
-        Called on a thread of this object's after the source was watched anew: viewers have to attach again.
+        Called on a thread of this object's when viewers have to attach again: the source was watched anew.
     on_end
-        Called on that thread when the source has ended.
+        Called on that thread when the source has ended. A name does not end with its publisher.
     """
 
     def __init__(
@@ -80,14 +84,17 @@ class Show(Scoped):
         on_change: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
-        self._arguments = source, device, name
+        self._name = source.name if isinstance(source, Published) else source if isinstance(source, str) else ""
+        self._arguments = self._name or source, device, name  # what vks.find() returned is of one publisher
         self._is_watched = not isinstance(source, Receiver)
         self._on_change = on_change
         self._on_end = on_end
-        self._lock = threading.Lock()  # guards the pictures, the held messages and the end
-        self._pictures = _Pictures(source, device, name)
+        self._lock = threading.Lock()  # guards the pictures, the held messages, the end and the wait
+        self._pictures = _Pictures(*self._arguments)
         self._held: list[tuple[Send, bytes]] = []  # END messages, until it is clear that the source has ended
         self._end: str | None = None
+        self._waiting: str | None = None
+        self._pause = _LOOK_AGAIN
         self._wake = threading.Event()
         self._is_closed = False
         self._follower = threading.Thread(target=self._follow, name="vkshare-view-source", daemon=True)
@@ -95,8 +102,13 @@ class Show(Scoped):
 
     @property
     def end(self) -> str | None:
-        """Why the source has ended; None while it goes on."""
+        """Why the source has ended; None while it goes on, or is waited for."""
         return self._end
+
+    @property
+    def waiting(self) -> str | None:
+        """A sentence about the wait while no process publishes the name; None while there are pictures."""
+        return self._waiting
 
     def attach(self, send: Send, codecs: Sequence[str] | None = None) -> EncoderViewer:
         """Begin to send pictures to a viewer that can decode these codecs. `send` is called on the encoder's thread."""
@@ -123,22 +135,26 @@ class Show(Scoped):
 
     def _pass(self, send: Send, data: bytes) -> None:
         """Send a message on, but for the end of what may be watched anew."""
-        if data[0] == messages.Kind.END and self._end is None:
-            self._held.append((send, data))
-            self._wake.set()
-        else:
-            send(data)
+        if data[0] == messages.Kind.END:
+            with self._lock:
+                waiting = self._waiting
+                if self._end is None and waiting is None:
+                    self._held.append((send, data))
+                    self._wake.set()
+                    return
+            data = data if waiting is None else messages.wait(waiting)
+        send(data)
 
     def _follow(self) -> None:
         """Wait for the end of the pictures, and watch the source anew while it goes on."""
         while not self._is_closed:
-            self._wake.wait(_LOOK_AGAIN)
+            self._wake.wait(self._pause)
             self._wake.clear()
             try:
                 why = self._pictures.end()
                 if why is None or self._is_closed:
                     continue
-                if not self._watch_again():
+                if not self._watch_again(why):
                     self._finish(why)
                     return
             except Exception:  # of a device that is lost, for example
@@ -146,24 +162,47 @@ class Show(Scoped):
                 self._finish("it has failed")
                 return
 
-    def _watch_again(self) -> bool:
+    def _watch_again(self, why: str) -> bool:
+        """Watch the source anew, or wait for its name; False: it has ended."""
         if not self._is_watched:
             return False
         try:
             pictures = _Pictures(*self._arguments)
-        except (VkshareError, OSError):
-            return False
+        except (VkshareError, OSError, ValueError) as error:
+            if not self._name or isinstance(error, DeviceLostError):
+                return False
+            self._wait_for_name(why, error)
+            return True
         with self._lock:
             old, self._pictures = self._pictures, pictures
             self._held.clear()
+            self._waiting = None
+        self._pause = _LOOK_AGAIN
         self._on_change()
         old.close()
         self._wake.clear()
         return True
 
+    def _wait_for_name(self, why: str, error: Exception) -> None:
+        """Note what is waited for, and say so to the viewers. The old pictures stay, for viewers that come now."""
+        if isinstance(error, (FileNotFoundError, ConnectionError, ClosedError)):
+            self._pause = _LOOK_FOR_NAME
+            text = f"waiting for {self._name} to be published again: {why}"
+        else:
+            self._pause = _LOOK_AFTER_ERROR
+            text = f"waiting for {self._name}: it is published again, and cannot be shown: {error}"
+        with self._lock:
+            before, self._waiting = self._waiting, text
+            held, self._held = self._held, []
+        for send, _ in held:
+            send(messages.wait(text))
+        if before not in (None, text):
+            self._on_change()  # the viewers attach again, and get the other text
+
     def _finish(self, why: str) -> None:
-        self._end = why
-        held, self._held = self._held, []
+        with self._lock:
+            self._end, self._waiting = why, None
+            held, self._held = self._held, []
         for send, data in held:
             send(data)
         self._on_end()

@@ -8,11 +8,16 @@ from typing import Any
 from vkshare.core import published, watching
 from vkshare.core.device import Device
 from vkshare.core.pipe_ends import Receiver
+from vkshare.core.watchable import Watchable
 from vkshare.errors import VkshareError
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 
 _MOST_EMPTY = 20  # watches in a row that may end without a frame: the source changes its size, or is at its end
+_ALLOWED = (
+    "a Receiver, Surface, Sender, headless Swapchain or Compositor, or a published name as text or as vks.find() "
+    "returns it"
+)
 _OLDEST = 10_000_000_000  # nanoseconds: a stamp from before that is not believed
 
 
@@ -30,7 +35,7 @@ class Source(FlagClosing):
     Raises
     ------
     TypeError
-        It is no such thing.
+        It is no such thing; the text lists those.
     FileNotFoundError
         No living process has published the name.
     VkshareError
@@ -39,6 +44,8 @@ class Source(FlagClosing):
 
     def __init__(self, source: Any, device: Device | None = None) -> None:
         self._closed = True
+        if not isinstance(source, (Watchable, published.Published, str)):  # a Receiver is a Watchable
+            raise TypeError(f"source must be {_ALLOWED}, not {type(source).__name__}")
         if device is not None:
             arguments.instance("device", device, Device)
         self._source = source
@@ -62,6 +69,16 @@ class Source(FlagClosing):
     def surface(self) -> Any:
         """One of the receiver's surfaces, for its size and format."""
         return self.receiver._in.surfaces[0]
+
+    @property
+    def end_text(self) -> str:
+        """Why no further frame comes once the receiver has ended."""
+        if not self.is_watched:
+            return "its sender has closed"
+        if self._pid:
+            return f"its publisher (pid {self._pid}) has ended"
+        kind = getattr(self._source, "_published_as", "source")
+        return f"the {'sender' if kind == 'pipe' else kind} was closed"
 
     @property
     def nbytes(self) -> int:

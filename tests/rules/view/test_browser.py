@@ -275,6 +275,21 @@ def test_keys_and_pointer_arrive_in_order_with_the_fields_of_rendercanvas(show: 
 
 
 @pytest.mark.rule("W5")
+def test_a_double_click_is_where_its_press_was(show: Any, new_page: Any) -> None:
+    events: list[Any] = []
+    source = show(60, 60, on_event=events.append)
+    source.send(noise(60, 60))
+    page = new_page(source.server.url)
+    state(page, "shown")
+    box = page.locator("#picture").bounding_box()
+    page.mouse.dblclick(box["x"] + 100.8, box["y"] + 99.6)
+    wait_until(lambda: any(each.event_type == "double_click" for each in events), page)
+    down = [each for each in events if each.event_type == "pointer_down"][-1]
+    (double,) = [each for each in events if each.event_type == "double_click"]
+    assert (double.x, double.y) == (down.x, down.y)
+
+
+@pytest.mark.rule("W5")
 def test_a_page_that_is_closed_releases_its_keys_and_sends_close(show: Any, new_page: Any) -> None:
     source = show(32, 32)
     source.send(noise(32, 32))

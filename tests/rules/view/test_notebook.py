@@ -56,7 +56,7 @@ def test_without_anywidget_there_is_a_png_and_without_pillow_words(kernel: Kerne
     kernel.run('shown.close(); sys.modules["PIL"] = None')
     bundle = kernel.run("surface")
     assert set(bundle) == {"text/plain"}
-    assert "pip install vkshare[notebook]" in bundle["text/plain"]
+    assert "pip install 'vkshare[notebook]'" in bundle["text/plain"]
     kernel.run("surface.close()")
 
 
@@ -239,4 +239,4 @@ def test_a_source_that_ends_says_so_and_one_that_changes_its_size_begins_anew(ke
     shown.until_it_shows(red[:8, :8])
     kernel.run("swapchain.close()")
     kernel.until(lambda: shown.take() or shown.ends)
-    assert shown.ends == ["its sender has closed"]
+    assert shown.ends == ["the swapchain was closed"]

@@ -163,7 +163,7 @@ def test_the_cell_follows_a_new_size_and_keeps_the_last_picture_of_a_source_that
         draw(0, 1, 0)
         shown.until(lambda: shown.pixels().shape[:2] == (8, 16))
         shown.until_it_shows(np.full((8, 16, 3), (0, 255, 0), np.uint8))
-    shown.until(lambda: "ended: its sender has closed" in shown.page.text_content("body"))
+    shown.until(lambda: "ended: the swapchain was closed" in shown.page.text_content("body"))
     assert (shown.pixels()[..., :3] == (0, 255, 0)).all()
 
 

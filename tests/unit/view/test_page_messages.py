@@ -25,6 +25,7 @@ def test_the_bytes_to_the_page_are_those_of_the_specification() -> None:
     assert m.tiles(7, 9, 64, 48, [(1, 2, 3, 4)], b"packed") == head + struct.pack("<4I", 1, 2, 3, 4) + b"packed"
     assert m.video(7, 9, 64, 48, True, b"unit") == struct.pack("<BBHIQQII", 3, 1, 0, 0, 7, 9, 64, 48) + b"unit"
     assert m.end("it is over") == b"\x04\0\0\0it is over"
+    assert m.wait("waiting for it") == b"\x05\0\0\0waiting for it"
     assert json.loads(m.pong(1.5, 2_500_000)) == {"type": "pong", "time": 1.5, "clock": 2.5}
 
 

@@ -50,6 +50,7 @@ class PictureView {
       configured: (message) => this.#configured(message),
       shown: (message) => this.#shown(message),
       ended: (why) => this.#ended(why),
+      awaits: (text) => this.#ended("", text),
       withoutVideo() {}, // the hello says so
     });
     this.#input = new Input(this.#canvas, this.#stage, this.#layout, {
@@ -106,8 +107,8 @@ class PictureView {
     this.#canvas.dataset.frames = String(Number(this.#canvas.dataset.frames || 0) + 1);
   }
 
-  #ended(why) {
-    this.#state = why ? `ended: ${why}` : "ended";
+  #ended(why, text = why ? `ended: ${why}` : "ended") {
+    this.#state = text;
     this.#canvas.classList.add("ended");
     this.#tell();
   }

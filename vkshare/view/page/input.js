@@ -28,6 +28,7 @@ export class Input {
   #move = null; // the newest move, until the next frame of the screen or the next other event
   #keys = new Map(); // physical key -> the key that it was when it went down
   #touches = new Set();
+  #pressed = null; // where the pointer went down last
 
   /** send(event) is called with each event, leave() when the user wants the focus to go elsewhere. */
   constructor(canvas, stage, layout, { send, leave }) {
@@ -80,8 +81,8 @@ export class Input {
     if (move) this.#send(move);
   }
 
-  #pointer(event_type, event, button) {
-    const [x, y] = this.#layout.pixelAt(event.clientX, event.clientY);
+  #pointer(event_type, event, button, at = event) {
+    const [x, y] = this.#layout.pixelAt(at.clientX, at.clientY);
     const fields = { event_type, x, y, button, buttons: buttonsOf(event.buttons), modifiers: modifiersOf(event) };
     return { ...fields, ntouches: this.#touches.size };
   }
@@ -95,6 +96,7 @@ export class Input {
     } catch {
       // The pointer is gone already: a touch that ended at once.
     }
+    this.#pressed = { clientX: event.clientX, clientY: event.clientY };
     this.#emit(this.#pointer("pointer_down", event, buttonOf(event.button)));
   }
 
@@ -117,7 +119,11 @@ export class Input {
   }
 
   #doubleClick(event) {
-    const { ntouches, ...fields } = this.#pointer("double_click", event, buttonOf(event.button));
+    // Browsers round the place of a double click to whole CSS pixels, and that of the press not.
+    const press = this.#pressed ?? event;
+    const isNear = Math.hypot(press.clientX - event.clientX, press.clientY - event.clientY) < 2;
+    const at = isNear ? press : event;
+    const { ntouches, ...fields } = this.#pointer("double_click", event, buttonOf(event.button), at);
     this.#emit(fields);
   }
 

@@ -17,6 +17,7 @@ const REFUSED = "The server refuses this page: its token is not this server's, o
 
 let isConfigured = false;
 let hasEnded = false;
+let isWaiting = false; // no process publishes the picture's name for now
 let clock = NaN; // the server's clock minus this page's, ms
 let quickest = Infinity; // of the round trips that have set it
 
@@ -26,11 +27,17 @@ const player = new Player(canvas, layout, {
   configured(message) {
     isConfigured = true;
     status.source(message.name, message.width, message.height);
+    if (isWaiting) status.state("waiting", "The picture is published again. Its first frame has not come yet.");
+    isWaiting = false;
   },
   shown,
   ended(why) {
     hasEnded = true;
     status.state("ended", why ? `The picture has ended: ${why}` : "The picture has ended.", true);
+  },
+  awaits(text) {
+    isWaiting = true;
+    status.state("waiting", `${text[0].toUpperCase()}${text.slice(1)}.`);
   },
   withoutVideo(why) {
     $("quality").value = "lossless";

@@ -6,6 +6,7 @@ const CONFIG = 1;
 const TILES = 2;
 const VIDEO = 3;
 const END = 4;
+const WAIT = 5;
 const HEAD = 32; // bytes of TILES and VIDEO before their contents
 const LARGEST = 1 << 15; // pixels of a side
 const NAMES = { avc1: "h264", vp09: "vp9", vp8: "vp8", av01: "av1" };
@@ -25,6 +26,8 @@ export function decode(data) {
       return { type: "video", ...picture(view), isKey: (view.getUint8(1) & 1) !== 0, data: new Uint8Array(data, HEAD) };
     case END:
       return { type: "end", why: text(view, 4, data.byteLength - 4) };
+    case WAIT:
+      return { type: "wait", text: text(view, 4, data.byteLength - 4) };
     default:
       throw new RangeError(`unknown message ${view.getUint8(0)}`);
   }

@@ -22,7 +22,8 @@ export class Player {
   #video = new Video((error) => this.#broken(error));
 
   /** send(message) takes what the server is to get, and restart() begins a new connection. The others are
-   *  notified: configured(message), shown(message) once for each picture, ended(why), withoutVideo(why). */
+   *  notified: configured(message), shown(message) once for each picture, ended(why), awaits(text) where a
+   *  further picture may come much later, withoutVideo(why). */
   constructor(canvas, layout, on) {
     this.#screen = new Screen(canvas);
     this.#layout = layout;
@@ -105,6 +106,9 @@ export class Player {
       }
       case "end":
         this.#on.ended(message.why);
+        break;
+      case "wait":
+        this.#on.awaits(message.text);
         break;
     }
   }

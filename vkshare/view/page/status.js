@@ -10,7 +10,7 @@ export class Status {
     setInterval(() => this.#update(), 500);
   }
 
-  /** One of "connecting", "shown", "lost", "refused", "ended", and a sentence about it. */
+  /** One of "connecting", "shown", "waiting", "lost", "refused", "ended", and a sentence about it. */
   state(state, text = "", canRetry = false) {
     const root = document.documentElement;
     if (root.dataset.state !== state) root.dataset.state = state;
