@@ -75,6 +75,7 @@ def _published() -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(each, name) for name in ("name", "kind", "width", "height", "format", "rate", "key")},
+            "wants_input": each.wants_input,
             "owner": _process(each.pid),
             "backend": each.backend,
             "adapter": str(each.adapter),
@@ -255,11 +256,14 @@ def _text(reported: dict[str, Any]) -> str:
     head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
     of_fences = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
     names = [
-        (p["name"], p["kind"], _size(p), p["format"], f"{p['rate']:.1f}/s", _party(p["owner"]))
+        (
+            *(p["name"], p["kind"], _size(p), p["format"], f"{p['rate']:.1f}/s"),
+            *("wanted" if p["wants_input"] else "-", _party(p["owner"])),
+        )
         for p in reported["published"]
     ]
     tables = [
-        _table(("PUBLISHED", "KIND", "SIZE", "FORMAT", "RATE", "OWNER"), names, 0),
+        _table(("PUBLISHED", "KIND", "SIZE", "FORMAT", "RATE", "INPUT", "OWNER"), names, 0),
         _table(head, surfaces, 4),
         _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
         _table(of_fences, fences, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
+import os
 import time
 from functools import partial
 
@@ -13,6 +14,7 @@ from vkshare.cli.output import say
 from vkshare.errors import UnsupportedError, VkshareError
 
 _LONGEST = 86400.0 * 365
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "VKSHARE_REMOTE")  # with one of these there may be a window
 _TURN = 0.1  # seconds between two looks for signals
 
 
@@ -38,7 +40,7 @@ def are_given(args: argparse.Namespace) -> bool:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0 when the user ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
-        return say("view", "--output needs Pillow: pip install vkshare[demo]", 1)
+        return say("view", "--output needs Pillow: pip install 'vkshare[demo]'", 1)
     try:
         if args.output is not None:
             from vkshare.demos import pictures
@@ -46,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
             pictures.check_writable(args.output)
         if args.headless and args.seconds is None:
             return say("view", "--headless has no Esc key: say how long with --seconds", 2)
+        if not args.headless and not any(map(os.environ.get, _DISPLAYS)):
+            return say("view", "no display: set DISPLAY, or use --headless --output FILE, or --serve", 2)
         return _show(args)
     except (ValueError, OSError, UnsupportedError) as error:
         return say("view", str(error), 2)

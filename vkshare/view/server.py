@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import errno
 import socket
-import ssl
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,10 @@ from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
-from vkshare.view import security
+from vkshare.view import security, tls
 from vkshare.view.input import ViewerInput
 from vkshare.view.security import Address
+from vkshare.view.tls import Certificate
 
 try:
     from vkshare.view import service, show
@@ -31,10 +31,16 @@ except ImportError as error:
     ) from None
 
 if TYPE_CHECKING:
+    import ssl
+
     from vkshare.core.device import Device
     from vkshare.view.viewer_session import EncoderViewer
 
-Certificate = ssl.SSLContext | tuple[str | os.PathLike[str], str | os.PathLike[str]]
+_LISTEN_HINTS = {
+    errno.EADDRINUSE: "; choose another port, or 0 for any",
+    errno.EADDRNOTAVAIL: "; choose an address of this machine, 127.0.0.1 for example",
+    errno.EACCES: "; choose a port above 1023, or 0 for any",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,32 +95,41 @@ class ViewServer(FlagClosing):
         self._input = ViewerInput(source, on_event)
         self.token = security.make_token() if token is None else security.check_token(token)
         wanted = security.parse_bind(bind)
-        tls = _tls(certificate, wanted)
+        names = security.check_hosts(hosts) | _own_names(wanted)
+        context = _tls_context(certificate, wanted)
         with contextlib.ExitStack() as made:
             listener = made.enter_context(_listen(wanted))
             self.address = listener.getsockname()[:2]
-            policy = security.Policy(
-                self.token, tls is not None, security.check_hosts(hosts) | _own_names(wanted), not wanted.is_loopback
-            )
+            policy = security.Policy(self.token, context is not None, names, not wanted.is_loopback)
             self.name = _name_of(source) if name is None else name
-            self._service = service.Service(listener, policy, tls, self._attach, self._input.take, service.LIMITS)
+            self._service = service.Service(listener, policy, context, self._attach, self._input.take, service.LIMITS)
             self._show = made.enter_context(
                 show.Show(source, device, self.name, on_change=self._service.restart_viewers, on_end=self._notify)
             )
-            self._service.start()
+            with _said_plainly(wanted):
+                self._service.start()
             made.callback(self._service.stop)
             self._made = made.pop_all()
-        scheme = "http" if tls is None else "https"
+        scheme = "http" if context is None else "https"
         self.url = f"{scheme}://{_shown_authority(wanted, self.address[1])}/#{self.token}"
         self._closed = False
 
     @property
     def end(self) -> str | None:
-        """Why the source has ended; None while it goes on."""
+        """Why the source has ended; None while it goes on. A name does not end with its publisher: see `waiting`."""
         return self._show.end
 
+    @property
+    def waiting(self) -> str | None:
+        """A sentence about the wait while no process publishes the name that it shows; None while one does.
+
+        Pages keep the last picture meanwhile, in grey, and show the next publisher's without a reload.
+        Sources that are no names end with their owner: this is always None for them.
+        """
+        return self._show.waiting
+
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the source, or of the server.
+        """Wait for the end of the source, or of the server. The server of a name does not end with its publisher.
 
         Parameters
         ----------
@@ -197,6 +212,8 @@ class ViewServer(FlagClosing):
             return f"{where} closed>"
         if self._show.end is not None:
             return f"{where}, its source has ended>"
+        if self._show.waiting is not None:
+            return f"{where}, {self._show.waiting}>"
         return f"{where}, {self._service.snapshot()[0].viewers} viewers>"
 
     def _attach(self, send: Callable[[bytes], None], codecs: Sequence[str]) -> EncoderViewer:
@@ -228,7 +245,7 @@ def serve(
     ----------
     source
         A Receiver, whose frames it takes; or a Surface, Sender, Swapchain, Compositor or published name, which it
-        watches without taking part.
+        watches without taking part. A name outlives its publisher: the server waits for the next one.
     bind
         ``"HOST:PORT"`` with an IP address or ``localhost``; port 0: any free port. Only loopback needs no certificate.
     token
@@ -256,7 +273,10 @@ def serve(
     UnsupportedError
         aiohttp is missing, or PyAV where video is asked for.
     ValueError
-        `bind` is not on loopback and there is no certificate; `bind`, `token` or `hosts` is not as above.
+        `bind` is not on loopback and there is no certificate; `bind`, `token` or `hosts` is not as above; or a file of
+        the certificate has no certificate, or no key.
+    TypeError
+        An argument is of another type than above; the text lists the sources.
     OSError
         The address is in use or not this machine's; or a file of the certificate cannot be read.
 
@@ -291,15 +311,24 @@ def _listen(address: Address) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     with on_error(listener.close):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with _said_plainly(address):
             listener.bind((address.host, address.port))
-        except OSError as error:
-            raise OSError(error.errno, f"no view server can listen at {address.authority}: {error.strerror}") from None
         listener.setblocking(False)
     return listener
 
 
-def _tls(certificate: Certificate | None, address: Address) -> ssl.SSLContext | None:
+@contextlib.contextmanager
+def _said_plainly(address: Address) -> Iterator[None]:
+    """An OSError in the block names the address, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        hint = _LISTEN_HINTS.get(error.errno or 0, "")
+        text = f"no view server can listen at {address.authority}: {error.strerror}{hint}"
+        raise OSError(error.errno, text) from None
+
+
+def _tls_context(certificate: Certificate | None, address: Address) -> ssl.SSLContext | None:
     """The TLS context; a ValueError where one is needed and not given."""
     if certificate is None:
         if not address.is_loopback:
@@ -308,15 +337,7 @@ def _tls(certificate: Certificate | None, address: Address) -> ssl.SSLContext | 
                 'or bind to "127.0.0.1:0" and let others come through a tunnel (ssh -L)'
             )
         return None
-    if isinstance(certificate, ssl.SSLContext):
-        if certificate.protocol is ssl.PROTOCOL_TLS_CLIENT:
-            raise ValueError("certificate is a client's context; allowed is one of ssl.PROTOCOL_TLS_SERVER")
-        return certificate
-    chain, key = certificate
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(chain, key)
-    return context
+    return tls.context_of(certificate)
 
 
 def _own_names(address: Address) -> frozenset[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.view_servers import RawPage, need_aiohttp
+from support.view_servers import RawPage, certificate, need_aiohttp
 
 from vkshare import cli
 from vkshare.view import messages
@@ -90,18 +92,60 @@ def test_a_published_picture_is_served_until_a_signal_ends_it_with_status_0(
         process.communicate()
 
 
-def test_the_end_of_the_publisher_ends_it_with_status_0(device: Any) -> None:
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    return (line.rstrip("\n") for line in process.stdout)
+
+
+def test_the_end_of_the_publisher_is_said_and_the_next_publisher_is_shown_at_the_same_address(device: Any) -> None:
     need_aiohttp()
-    with device.create_surface(8, 4) as surface, surface.publish("a picture"):
-        process = start("a picture", "--serve")
-        try:
-            served(process)
-        except BaseException:
+    process = None
+    try:
+        with device.create_surface(8, 4) as surface, surface.publish("a picture"):
+            process = start("a picture", "--serve")
+            server = served(process)
+        waits = f"waiting for a picture to be published again: its publisher (pid {os.getpid()}) has ended"
+        lines = lines_of(process)
+        assert next(lines) == waits
+        with device.create_surface(16, 6, "r8unorm") as surface, surface.publish("a picture"):
+            assert next(lines) == "a picture is published again"
+            with RawPage(server) as page:
+                page.open()
+                assert page.frame()[1][4:12] == bytes([16, 0, 0, 0, 6, 0, 0, 0])
+        assert next(lines) == waits
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+        assert (process.returncode, out, err) == (0, "", "")
+    finally:
+        if process is not None:
             process.kill()
-            raise
-    out, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 0, err
-    assert "a picture has ended" in out
+            process.communicate()
+
+
+def test_the_next_publisher_is_shown_where_the_first_was_killed(device: Any, runtime: Path) -> None:
+    need_aiohttp()
+    owners, process = [], None
+    program = OWNER.replace("killed", "a picture")
+    try:
+        for turn in range(2):
+            owner = subprocess.Popen([sys.executable, "-c", program, device.backend], stdout=subprocess.PIPE, text=True)
+            owners.append(owner)
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == "shown\n"
+            if process is None:
+                process = start("a picture", "--serve")
+                served(process)
+                lines = lines_of(process)
+            else:
+                assert next(lines) == "a picture is published again"
+            owner.kill()
+            owner.wait()
+            assert next(lines).endswith(f"its publisher (pid {owner.pid}) has ended"), turn
+    finally:
+        for each in (*owners, process):
+            if each is not None:
+                each.kill()
+                each.wait()
 
 
 def test_headless_it_writes_what_would_be_in_the_window(picture: Any, tmp_path: Path) -> None:
@@ -144,9 +188,21 @@ def test_headless_a_signal_ends_it_with_status_0_and_the_picture_of_a_killed_pub
 def test_without_a_name_it_lists_those_that_there_are(picture: Any, capsys: Any) -> None:
     assert cli.main(["view"]) == 0
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["name", "kind", "size", "format", "rate", "pid"]
+    assert head.split() == ["name", "kind", "size", "format", "rate", "input", "pid"]
     assert line.startswith("a picture  surface  8x4   rgba8unorm")
-    assert line.endswith(str(os.getpid()))
+    assert line.split()[-2:] == ["-", str(os.getpid())]
+
+
+def test_view_and_ps_list_which_names_want_input(device: Any, capsys: Any) -> None:
+    with device.create_surface(8, 4) as surface, surface.publish("a picture", wants_input=True):
+        assert cli.main(["view"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[-2:] == ["wanted", str(os.getpid())]
+        assert cli.main(["ps"]) == 0
+        head, line = capsys.readouterr().out.splitlines()[:2]
+        assert line[head.index("INPUT") :].startswith("wanted")
+        assert cli.main(["ps", "--json"]) == 0
+        (entry,) = json.loads(capsys.readouterr().out)["published"]
+        assert entry["wants_input"] is True
 
 
 def test_without_names_it_says_so(capsys: Any) -> None:
@@ -160,13 +216,15 @@ def test_without_names_it_says_so(capsys: Any) -> None:
         (["--serve"], "one picture"),
         (["x", "--key", "file"], "--serve"),
         (["x", "--serve", "--key", "file"], "--certificate"),
-        (["x", "--serve", "nowhere"], "allowed are"),
+        (["x", "--serve", "nowhere"], "--serve is 'nowhere'; allowed are"),
         (["x", "--serve", "--headless"], "not for --serve"),
         (["--headless"], "one picture"),
         (["x", "--headless"], "--seconds"),
         (["x", "--headless", "--seconds", "1", "--output", "x.y"], "must end in"),
         (["x", "--headless", "--seconds", "1", "--size", "0x1"], "'x'"),
-        (["x", "--serve", "0.0.0.0:0"], "certificate"),
+        (["x", "--serve", "0.0.0.0:0"], "give --certificate FILE [--key FILE] for https"),
+        (["x", "--serve", "--host", "a/b"], "--host is 'a/b'; allowed are"),
+        (["x", "--serve", "--certificate", "nofile.pem"], "certificate nofile.pem cannot be read: No such file"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_status_2(arguments: list[str], words: str, capsys: Any) -> None:
@@ -174,6 +232,54 @@ def test_wrong_arguments_are_one_line_and_status_2(arguments: list[str], words: 
         need_aiohttp()
     assert cli.main(["view", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_certificate_without_its_key_is_named_and_so_is_the_option(tmp_path: Path, capsys: Any) -> None:
+    need_aiohttp()
+    chain, key = certificate(tmp_path)
+    assert cli.main(["view", "x", "--serve", "--certificate", str(chain)]) == 2
+    assert f"{chain} has no private key: give --key FILE" in capsys.readouterr().err
+    assert cli.main(["view", "x", "--serve", "--certificate", str(key)]) == 2
+    assert f"{key} has no certificate" in capsys.readouterr().err
+
+
+def test_a_wrong_token_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    need_aiohttp()
+    monkeypatch.setenv("VKSHARE_VIEW_TOKEN", "abc")
+    assert cli.main(["view", "x", "--serve"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "VKSHARE_VIEW_TOKEN has 3 characters" in line
+    assert "22 to 256" in line
+    assert "None" not in line
+
+
+def test_without_a_display_it_says_what_there_is_instead(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "VKSHARE_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    assert cli.main(["view", "x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("no display: set DISPLAY, or use --headless --output FILE, or --serve")
+
+
+def test_a_port_in_use_says_what_to_choose(picture: Any, capsys: Any) -> None:
+    need_aiohttp()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert cli.main(["view", "a picture", "--serve", f"127.0.0.1:{other.getsockname()[1]}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("Address already in use; choose another port, or 0 for any")
+
+
+def test_without_pyav_it_says_at_the_start_that_there_is_no_video(picture: Any, tmp_path: Path) -> None:
+    need_aiohttp()
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['av'] = None")
+    process = start("a picture", "--serve", PYTHONPATH=str(tmp_path))
+    try:
+        served(process)
+        assert process.stderr is not None
+        assert "there is no video" in process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_an_unknown_name_is_one_line_and_status_2(capsys: Any) -> None:

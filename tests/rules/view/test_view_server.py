@@ -10,6 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,8 @@ def test_a_forked_child_cannot_use_the_server(show: Any) -> None:
         ({"token": 5}, TypeError),
         ({"hosts": "name"}, TypeError),
         ({"certificate": ("missing.pem", "missing.pem")}, OSError),
+        ({"certificate": "missing.pem"}, TypeError),
+        ({"on_event": 3}, TypeError),
     ],
 )
 def test_wrong_arguments_are_refused_and_leave_nothing(
@@ -210,10 +213,19 @@ def test_wrong_arguments_are_refused_and_leave_nothing(
     assert open_fds() == before
 
 
-def test_a_source_that_is_none_is_a_type_error(show: Any) -> None:
-    show(16, 16)
-    with pytest.raises((TypeError, vks.VkshareError)):
-        view.serve(object())
+@pytest.mark.parametrize("wrong", [3, None, object()])
+def test_what_is_no_source_is_a_type_error_that_lists_those(wrong: Any, tmp_path: Path) -> None:
+    need_aiohttp()
+    calls = (view.serve, vks.show, lambda source: view.record(source, tmp_path / "out.png"))
+    for call in calls:
+        with pytest.raises(TypeError, match=r"source must be a Receiver, Surface, .* or a published name"):
+            call(wrong)
+
+
+def test_an_on_event_that_cannot_be_called_is_a_type_error(show: Any) -> None:
+    for call in (view.serve, vks.show):
+        with pytest.raises(TypeError, match="on_event must be a function of one event, or None, not int"):
+            call(show(16, 16).receiver, on_event=3)
 
 
 @pytest.mark.rule("W4")
