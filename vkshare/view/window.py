@@ -12,7 +12,7 @@ from vkshare.core.commands import CommandList
 from vkshare.core.published import Published
 from vkshare.core.surface import Surface
 from vkshare.core.viewer_input import InputSender
-from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, VkshareError
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, UnsupportedError, VkshareError
 from vkshare.ipc.input_events import Event
 from vkshare.present.swapchain import Swapchain
 from vkshare.present.targets import Headless
@@ -106,6 +106,7 @@ class PictureWindow(FlagClosing):
         self._target = target
         self._due = self._look_at = 0.0
         self._tell_at = 0.0
+        self._has_fixed_title = False  # a window at a viewer keeps the title that it was made with
         self._closed = False
 
     def turn(self, timeout: float) -> None:
@@ -191,8 +192,12 @@ class PictureWindow(FlagClosing):
         size = f"{width}x{height}" if width else "no picture yet"
         state = "ended, its last picture" if showing.is_over else f"{showing.rate():.0f} frames a second"
         title = f"{self._title}: {size}, {state}"
-        if title != window.title:
+        if title == window.title or self._has_fixed_title:
+            return
+        try:
             window.title = title
+        except UnsupportedError:
+            self._has_fixed_title = True
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "ended" if self._showing.is_over else "shown"
