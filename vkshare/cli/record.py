@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import signal
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ DESCRIPTION = (
     "The recording ends with Ctrl-C or SIGTERM, with the publisher, or after --seconds or --frames; the file is whole "
     "then, and the frames that are not in it are counted: exit status 0."
 )
+_SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 _SLICE = 0.1  # seconds between two looks whether a signal came
 
 
@@ -65,17 +65,30 @@ def run(args: argparse.Namespace) -> int:
         return say("record", str(error), 1)
 
 
-def _record(recorder: Recorder, stopped: threading.Event, args: argparse.Namespace) -> int:
+class _Stop:
+    """The signal that came first, if one did."""
+
+    came: signal.Signals | None = None
+
+    def note(self, number: int, _: object) -> None:
+        self.came = self.came or signal.Signals(number)
+
+
+def _record(recorder: Recorder, stopped: _Stop, args: argparse.Namespace) -> int:
     if not args.json:
         print(f"{args.name} is recorded to {args.file}; Ctrl-C ends it", flush=True)
+    from vkshare.view.recording_threads import CLOSED
+
     try:
         with recorder:
-            while not stopped.is_set() and not recorder.wait(_SLICE):
+            while not stopped.came and not recorder.wait(_SLICE):
                 pass
     except (VkshareError, OSError) as error:
         _tell(recorder.statistics(), args)
         return say("record", str(error), 1)
     counts = recorder.statistics()
+    if stopped.came and counts.end == CLOSED:
+        counts = dataclasses.replace(counts, end=f"stopped by {_SIGNALS[stopped.came]}")
     _tell(counts, args)
     return 0 if counts.frames else say("record", f"{args.name} has sent no frame, and there is no file", 1)
 
@@ -96,12 +109,12 @@ def _tell(counts: RecordingStatistics, args: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM set the event in the block."""
-    came = threading.Event()
-    before = {each: signal.signal(each, lambda *_: came.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+def _ended_by_signals() -> Iterator[_Stop]:
+    """Ctrl-C and SIGTERM are noted in the block."""
+    stop = _Stop()
+    before = {each: signal.signal(each, stop.note) for each in _SIGNALS}
     try:
-        yield came
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -21,6 +21,7 @@ _SLICE = 0.05  # seconds between two looks whether the recording is to end
 _PATIENCE = 10.0  # seconds that a frame's own work may take
 _BACKLOG_BYTES = 256 << 20  # of pictures that wait for the encoder
 _BACKLOG_PICTURES = 64
+CLOSED = "it was closed"
 _ENDED = "the source ended"
 
 
@@ -150,7 +151,7 @@ class Recording:
             except ClosedError:
                 if not self._source.watch_again():
                     return _ENDED
-        return "it was closed"
+        return CLOSED
 
     def _is_late(self) -> bool:
         if self._selection.chosen:

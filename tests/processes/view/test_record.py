@@ -120,7 +120,8 @@ def test_a_signal_completes_the_file_with_status_0(
     process.send_signal(number)
     out, err = ended(process)
     counts = json.loads(out)
-    assert (err, counts["end"], counts["waiting"]) == ("", "it was closed", 0)
+    by = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    assert (err, counts["end"], counts["waiting"]) == ("", f"stopped by {by}", 0)
     frames = pixels_of(tmp_path / name, "rgba8unorm")
     assert len(frames) == counts["frames"] >= 1
     if name == "o.mp4":
