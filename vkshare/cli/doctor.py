@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import glob
+import importlib.util
 import json
 import os
 import platform
@@ -178,6 +179,24 @@ def cores() -> list[Finding]:
     return [_judged("cores", usable > 1, f"{usable} usable of {total}", advice)]
 
 
+_OPTIONAL = {  # extra of pyproject.toml -> what needs it, and its packages: the module, and its name on PyPI
+    "view": ("pages of `vkshare view --serve`, video and recordings", {"aiohttp": "aiohttp", "av": "av (PyAV)"}),
+    "notebook": ("pictures in notebooks", {"anywidget": "anywidget", "PIL": "pillow"}),
+    "remote": ("`vkshare remote` and `vkshare viewer`", {"zstandard": "zstandard"}),
+}
+
+
+def optional_packages() -> list[Finding]:
+    """Find the packages of viewing and remoting that are not installed: the rest works without them."""
+    findings = []
+    for extra, (what, packages) in _OPTIONAL.items():
+        missing = [name for module, name in packages.items() if importlib.util.find_spec(module) is None]
+        found = f"{', '.join(missing)}: not installed" if missing else ", ".join(packages.values())
+        advice = f"{what} need {'it' if len(missing) == 1 else 'them'}: pip install 'vkshare[{extra}]'"
+        findings.append(_judged(f"vkshare[{extra}]", not missing, found, advice))
+    return findings
+
+
 def surface_queues() -> list[Finding]:
     """Find the user's queues with a dead end, and queues whose surfaces do not move."""
     from vkshare.cli import ps
@@ -230,6 +249,7 @@ _ALL: tuple[Callable[[], list[Finding]], ...] = (
     proc,
     pid_namespace,
     cores,
+    optional_packages,
     surface_queues,
 )
 

@@ -73,6 +73,18 @@ def test_doctor_finds_this_machine_fit(capsys: pytest.CaptureFixture[str]) -> No
     assert {f["state"] for f in json.loads(capsys.readouterr().out)} <= {"ok", "odd"}
 
 
+def test_doctor_lists_optional_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"aiohttp", "PIL"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in there else None)
+    found = {each.name: each for each in doctor.optional_packages()}
+    assert found["vkshare[view]"].found == "av (PyAV): not installed"
+    assert found["vkshare[view]"].advice.endswith("need it: pip install 'vkshare[view]'")
+    assert found["vkshare[notebook]"].found == "anywidget: not installed"
+    assert "zstandard" in found["vkshare[remote]"].found
+    there |= {"av"}
+    assert {each.state for each in doctor.optional_packages()} == {"ok", "odd"}
+
+
 def test_doctor_fails_and_advises_when_something_needed_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
