@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     """
     demo = _DEMOS[args.demo]
     if (demo.needs_pillow or args.output is not None) and importlib.util.find_spec("PIL") is None:
-        return failed("the demo needs Pillow: pip install vkshare[demo]", 1)
+        return failed("the demo needs Pillow: pip install 'vkshare[demo]'", 1)
     try:
         return demo.run(args)
     except (ValueError, OSError) as error:

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0 when the user ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
-        return say("serve", "--output needs Pillow: pip install vkshare[demo]", 1)
+        return say("serve", "--output needs Pillow: pip install 'vkshare[demo]'", 1)
     from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost, WindowHostOptions
     from vkshare.demos.options import StageOptions
 

@@ -237,6 +237,6 @@ def _package(library: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise UnsupportedError(what, f"{error.name} is not installed", f"pip install vkshare[{library}]") from error
+        raise UnsupportedError(what, f"{error.name} is not installed", f"pip install 'vkshare[{library}]'") from error
     except (ImportError, OSError) as error:  # the package is there, and a shared library of the system's is not
         raise UnsupportedError(what, f"{name} does not load: {error}", "install what it needs of the system") from error

@@ -163,7 +163,7 @@ def load() -> Any:
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError as error:
-        raise UnsupportedError(what, f"{error.name} is not installed", "pip install vkshare[torch]") from None
+        raise UnsupportedError(what, f"{error.name} is not installed", "pip install 'vkshare[torch]'") from None
     except (ImportError, OSError) as error:
         raise UnsupportedError(what, f"torch does not load: {error}", "install it anew") from None
 

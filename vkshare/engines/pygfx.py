@@ -93,5 +93,5 @@ def _package() -> Any:
         import pygfx
         import pygfx.renderers.wgpu
     except ImportError as error:
-        raise UnsupportedError("pygfx", f"it cannot be imported: {error}", "pip install vkshare[engines]") from None
+        raise UnsupportedError("pygfx", f"it cannot be imported: {error}", "pip install 'vkshare[engines]'") from None
     return pygfx

@@ -150,5 +150,5 @@ def _package() -> Any:
     try:
         import slangpy
     except ImportError as error:
-        raise UnsupportedError("slangpy", f"it cannot be imported: {error}", "pip install vkshare[engines]") from None
+        raise UnsupportedError("slangpy", f"it cannot be imported: {error}", "pip install 'vkshare[engines]'") from None
     return slangpy

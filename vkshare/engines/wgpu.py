@@ -134,7 +134,7 @@ def _package() -> Any:
     try:
         import wgpu
     except ImportError as error:
-        raise UnsupportedError("wgpu", f"it cannot be imported: {error}", "pip install vkshare[engines]") from None
+        raise UnsupportedError("wgpu", f"it cannot be imported: {error}", "pip install 'vkshare[engines]'") from None
     return wgpu
 
 

@@ -152,7 +152,7 @@ def load_av() -> Any:
     try:
         import av
     except ImportError as error:
-        raise UnsupportedError("a recording", f"PyAV is not there ({error})", "pip install vkshare[view]") from None
+        raise UnsupportedError("a recording", f"PyAV is not there ({error})", "pip install 'vkshare[view]'") from None
     return av
 
 

@@ -362,7 +362,7 @@ def test_without_pillow_the_extra_to_install_is_named(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "PIL" else find(name, *more))
     assert cli.main(["demo", "shared"]) == 1
-    assert "pip install vkshare[demo]" in capsys.readouterr().err
+    assert "pip install 'vkshare[demo]'" in capsys.readouterr().err
 
 
 def test_a_hand_over_is_timed_from_the_later_of_release_and_request() -> None:

@@ -116,4 +116,4 @@ def test_a_library_that_is_not_installed_is_named(
 
     monkeypatch.setitem(sys.modules, "cairocffi", None)
     assert main(["demo", "text", "--backend", "cpu", "--size", "320x180", "--library", "cairo"]) == 1
-    assert "pip install vkshare[cairo]" in capsys.readouterr().err
+    assert "pip install 'vkshare[cairo]'" in capsys.readouterr().err

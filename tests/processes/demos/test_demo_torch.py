@@ -173,7 +173,7 @@ def test_without_pytorch_the_extra_is_named(
     with pytest.raises(UnsupportedError, match=r"torch is not installed.*vkshare\[torch\]"):
         load()
     assert main(["demo", "torch", "--backend", "cpu", "--headless"]) == 1
-    assert "pip install vkshare[torch]" in capsys.readouterr().err
+    assert "pip install 'vkshare[torch]'" in capsys.readouterr().err
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert any(line.startswith("torch>") for line in project["optional-dependencies"]["torch"])
 

@@ -68,7 +68,7 @@ def test_without_pillow_the_triangle_is_drawn_and_only_a_picture_needs_it(
     assert cli.main(["demo", "triangle", *common]) == 0
     for arguments in (["triangle", *common, "--output", "out.png"], ["window", *common]):
         assert cli.main(["demo", *arguments]) == 1
-        assert "pip install vkshare[demo]" in capsys.readouterr().err
+        assert "pip install 'vkshare[demo]'" in capsys.readouterr().err
 
 
 def test_no_display_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,9 @@ def bindings() -> Any:
         if (error.name or "").split(".")[0] != "cuda":
             raise UnsupportedError(what, f"cuda-bindings cannot be loaded: {error}") from None
         raise UnsupportedError(
-            what, "cuda-bindings is not installed", "pip install vkshare[cuda], of the CUDA version that the driver has"
+            what,
+            "cuda-bindings is not installed",
+            "pip install 'vkshare[cuda]', of the CUDA version that the driver has",
         ) from None
     try:
         code = int(driver.cuInit(0)[0])
