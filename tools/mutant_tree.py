@@ -120,8 +120,10 @@ class Tree:
         """Build the broken tree; return what is wrong with that, or ""."""
         if suite not in BUILDS:
             return ""
-        is_python = all(name.startswith(("vkshare/", "tests/")) and name.endswith(".py") for name in self._touched)
-        if suite == "pytest" and is_python:  # no build reads these
+        is_read = all(
+            name.startswith(("vkshare/", "tests/")) and name.endswith((".py", ".js")) for name in self._touched
+        )
+        if suite == "pytest" and is_read:  # no build has a part in these
             return ""
         if not self._compile(suite):
             return "does not build"

@@ -22,7 +22,6 @@ from vkshare.ipc import names
 from vkshare.ipc.descriptors import Descriptor
 from vkshare.ipc.name_server import NameServer
 from vkshare.ipc.viewer_events import ViewerEvent
-from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 _SAMPLE_INTERVAL = 1.0  # seconds between looks at the number of frames
 _SAMPLES = 3  # looks that the rate goes back
-MOST_SURFACES = 8  # of a watcher's pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,9 @@ class PublicationStatistics:
     watchers: int  # of the source, whether they came by the name or not
     copies: int  # of one frame to one watcher
     skipped: int  # copies for which a watcher had no surface free
+    events: int  # of input, ever
+    merged: int  # events that went into the one before
+    dropped: int  # events that no call of events() took in time
 
 
 class Publication(FlagClosing):
@@ -88,7 +89,9 @@ class Publication(FlagClosing):
         """Returns a snapshot of the counters."""
         outlet, server = self._publisher.outlet, self._server
         counts = len(outlet.watchers), outlet.copies, outlet.skipped
-        return PublicationStatistics(self._publisher.rate(), server.requests, server.garbage, *counts)
+        events = self._events
+        inputs = (0, 0, 0) if events is None else (events.count, events.merged, events.dropped)
+        return PublicationStatistics(self._publisher.rate(), server.requests, server.garbage, *counts, *inputs)
 
     def events(self, timeout: float | None = 0) -> list[ViewerEvent]:
         """Returns the input events of all viewers since the last call, oldest first (rule W5).
@@ -120,6 +123,8 @@ class Publication(FlagClosing):
         """
         if self._events is None:
             raise InvalidCallError(f"{self!r} takes no input: publish(name, wants_input=True) does")
+        if self._owner != os.getpid():  # a forked child does not have the name
+            return []
         return self._events.take(timeout)
 
     def close(self) -> None:
@@ -189,7 +194,7 @@ class _Publisher:
 
     def watch(self, count: int) -> _Watch:
         self._open_source()
-        return _Watch(self.outlet, arguments.integer("count", count, 1, MOST_SURFACES))
+        return _Watch(self.outlet, count)
 
     def input(self) -> PublishedInput:
         if self.events is None:
@@ -235,6 +240,13 @@ class _Server(NameServer):
 
     def close(self) -> None:
         super().close()
+        self._end_waits()
+
+    def _end(self) -> None:
+        super()._end()
+        self._end_waits()
+
+    def _end_waits(self) -> None:
         if self._publisher.events is not None:
             self._publisher.events.close()
 

@@ -20,7 +20,7 @@ from vkshare.util.closing import on_error
 
 _FIND_TIMEOUT = 1.0  # seconds that find() waits for publishers which do not answer
 _OPEN_TIMEOUT = 10.0  # seconds for a publisher to make a pipe
-_MOST_ATTEMPTS = 3  # to watch a source that changes its size meanwhile
+_MOST_ATTEMPTS = 3  # to open a source that ends or changes its size meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,17 @@ def open_published(name: str | Published, device: Device) -> Surface | Receiver[
     text = _text_of(name)
     if look_up(text).kind not in ("surface", "pipe"):
         return watch_named(text, device, 3)
-    call, what = _call(text, names.OPEN)
+    for attempt in range(_MOST_ATTEMPTS):
+        try:
+            return _open(text, device)
+        except (DescriptorError, ClosedError):  # it has ended meanwhile, and may have been published again
+            if attempt == _MOST_ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _open(name: str, device: Device) -> Surface | Receiver[Any]:
+    call, what = _call(name, names.OPEN)
     with contextlib.closing(call):
         if what.kind == "surface":
             with call.descriptor(SurfaceDescriptor, _OPEN_TIMEOUT) as descriptor:

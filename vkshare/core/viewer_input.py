@@ -66,8 +66,8 @@ class PublishedInput:
 
     def take(self, data: bytes) -> None:
         event = viewer_events.event_of(viewer_events.parse(data), self._viewer, time.perf_counter())
-        self._held.note(event)
-        self._events.add(event)
+        if self._held.note(event):
+            self._events.add(event)
 
     def close(self) -> None:
         """The viewer has gone: what it held is released."""
@@ -80,9 +80,16 @@ class InputSender:
 
     A publisher that asked for no input, has gone, or does not read, gets nothing: the connection ends,
     by which everything that is held is released, and a later event begins a new one.
+
+    Attributes
+    ----------
+    lost
+        Events that a publisher did not read in time.
     """
 
     def __init__(self, name: str) -> None:
+        self.lost = 0
+        self._is_full = False  # the publisher did not read, and has no new connection yet
         self._name = name
         self._call: names.Call | None = None
         self._retry_at = 0.0  # time.monotonic()
@@ -95,14 +102,18 @@ class InputSender:
         if self._call is not None and self._call.is_refused():
             self.close()
         if self._call is None and not self._connect():
+            self.lost += self._is_full
             return False
         assert self._call is not None
         try:
             self._call.sock.send(viewer_events.pack(event))
-        except OSError:
+        except OSError as error:
             self.close()
+            self._is_full = isinstance(error, BlockingIOError)
+            self.lost += self._is_full
             self._retry_at = time.monotonic() + _RETRY_INTERVAL
             return False
+        self._is_full = False
         return True
 
     def close(self) -> None:

@@ -41,6 +41,7 @@ DESCRIBE, OPEN, WATCH, INPUT = 1, 2, 3, 4
 KINDS = ("surface", "pipe", "receiver", "swapchain", "compositor")
 
 REQUEST = struct.Struct("<4sHHI")  # magic, version, one of the above, surfaces of a watcher's pipe
+MOST_SURFACES = 8  # of a watcher's pipe
 _MAGIC, _VERSION = b"vksN", 1
 LONGEST_ANSWER = 8192  # bytes
 _LONGEST_TEXT = 2000  # characters of an error
@@ -147,6 +148,8 @@ def parse_request(data: bytes) -> tuple[int, int]:
     magic, version, operation, count = REQUEST.unpack(data)
     if magic != _MAGIC or version != _VERSION or operation not in (DESCRIBE, OPEN, WATCH, INPUT):
         raise DescriptorError(f"a request with magic {magic!r}, version {version} and operation {operation}")
+    if operation == WATCH and not 1 <= count <= MOST_SURFACES:
+        raise DescriptorError(f"a request to watch with {count} surfaces; allowed are 1 to {MOST_SURFACES}")
     return operation, count
 
 
@@ -163,7 +166,7 @@ def parse_answer(data: bytes) -> Description:
     """Returns the description. DescriptorError: it is none. VkshareError: the publisher's."""
     try:
         answer = msgspec.msgpack.decode(data, type=Answer)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DescriptorError(f"the publisher's answer is malformed: {error}") from None
     if answer.what is None:
         raise _error_of(answer)
@@ -306,19 +309,28 @@ def call(path: Path, operation: int, count: int = 0, *, timeout: float) -> Call:
 def describe_all(paths: list[Path], timeout: float) -> list[tuple[int, Description]]:
     """Asks publishers, many at a time; returns the pid and the description of those that answer.
 
-    Each has `timeout` seconds. The files of dead publishers are removed. OSError: this process has
-    no file descriptors left.
+    Each has `timeout` seconds, and so have all whose backlogs are full. The files of dead publishers
+    are removed. OSError: this process has no file descriptors left.
     """
-    waiting = deque(paths)
+    waiting, until = deque(paths), time.monotonic() + timeout
     calls: dict[int, tuple[Call, float]] = {}
     found: list[tuple[int, Description]] = []
     try:
         while waiting or calls:
+            full: list[Path] = []
             while waiting and len(calls) < _MOST_CALLS:
-                one = _begun(waiting.popleft())
+                path = waiting.popleft()
+                try:
+                    one = _begun(path)
+                except BlockingIOError:
+                    full.append(path)
+                    continue
                 if one is not None:
                     calls[one.sock.fileno()] = one, time.monotonic() + timeout
-            for fd in _ready(calls):
+            if full and time.monotonic() < until:
+                waiting.extend(full)
+                time.sleep(_CONNECT_PAUSE)
+            for fd in _ready(calls, 0.0 if full else math.inf):
                 one, _ = calls.pop(fd)
                 with contextlib.closing(one), contextlib.suppress(VkshareError, TimeoutError):
                     found.append((one.pid, one.answer(0)))
@@ -329,11 +341,13 @@ def describe_all(paths: list[Path], timeout: float) -> list[tuple[int, Descripti
 
 
 def _begun(path: Path) -> Call | None:
-    """Ask the publisher at a path. None: there is none, or it takes no connection now."""
+    """Ask the publisher at a path. None: there is none. BlockingIOError: its backlog is full."""
     try:
         return Call(path)
     except InvalidCallError:
         return None
+    except BlockingIOError:
+        raise
     except OSError as error:
         if error.errno in fd_ops.NO_ROOM:
             raise
@@ -342,15 +356,16 @@ def _begun(path: Path) -> Call | None:
         return None
 
 
-def _ready(calls: dict[int, tuple[Call, float]]) -> list[int]:
-    """Wait for answers. Return the fds of calls that have one, or whose time is over."""
+def _ready(calls: dict[int, tuple[Call, float]], most: float) -> list[int]:
+    """Wait for answers, for so many seconds at most. Return the fds of calls that have one, or whose time is over."""
     if not calls:
         return []
     poll = select.poll()
     for fd in calls:
         poll.register(fd, select.POLLIN)
     until = min(until for _, until in calls.values())
-    ready = {fd for fd, _ in poll.poll(math.ceil(max(0.0, until - time.monotonic()) * 1000))}
+    wait = min(most, max(0.0, until - time.monotonic()))
+    ready = {fd for fd, _ in poll.poll(math.ceil(wait * 1000))}
     now = time.monotonic()
     return [fd for fd, (_, until) in calls.items() if fd in ready or until <= now]
 

@@ -99,7 +99,7 @@ def parse(data: bytes) -> InputMessage:
     """Return the message. DescriptorError: it is none, or a field is out of its bounds."""
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DescriptorError(f"a malformed input event: {error}") from None
 
 
@@ -150,23 +150,31 @@ def _can_merge(last: ViewerEvent, event: ViewerEvent) -> bool:
 
 @dataclass
 class Held:
-    """Keys and buttons that a viewer holds, so that the end of its connection releases them."""
+    """Keys and buttons that a viewer holds, so that the end of its connection releases them.
+
+    One more key or button than `most` is not held, and its event does not count.
+    """
 
     keys: dict[str, None] = dataclasses.field(default_factory=dict)
     buttons: dict[int, tuple[float, float]] = dataclasses.field(default_factory=dict)
     most: int = 64
 
-    def note(self, event: ViewerEvent) -> None:
-        """Follow an event."""
+    def note(self, event: ViewerEvent) -> bool:
+        """Follow an event; False: it does not count."""
         match event.event_type:
-            case "key_down" if len(self.keys) < self.most:
+            case "key_down":
+                if len(self.keys) >= self.most and event.key not in self.keys:
+                    return False
                 self.keys[event.key] = None
             case "key_up":
                 self.keys.pop(event.key, None)
-            case "pointer_down" if len(self.buttons) < self.most:
+            case "pointer_down":
+                if len(self.buttons) >= self.most and event.button not in self.buttons:
+                    return False
                 self.buttons[event.button] = (event.x, event.y)
             case "pointer_up":
                 self.buttons.pop(event.button, None)
+        return True
 
     def end(self, viewer: int, time_stamp: float) -> list[ViewerEvent]:
         """Return the events that release everything, and ``close``."""

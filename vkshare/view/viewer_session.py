@@ -131,7 +131,7 @@ class ViewerSession:
                 if message.type is not WSMsgType.TEXT:
                     raise ValueError("pages send text")
                 self._handle(messages.decode(message.data))
-            except (ValueError, msgspec.MsgspecError):
+            except (ValueError, msgspec.MsgspecError, RecursionError):
                 self.is_garbage = True
                 await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"malformed message")
                 return
@@ -158,5 +158,5 @@ class ViewerSession:
     def _event(self, message: InputMessage) -> None:
         event = event_of(message, self.number, time.perf_counter())
         self._has_events = True
-        self._held.note(event)
-        self._on_event(event)
+        if self._held.note(event):
+            self._on_event(event)

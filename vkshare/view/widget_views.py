@@ -77,7 +77,7 @@ class WidgetViews:
                 return
             try:
                 self._handle(name, _decoded(content.get("message")))
-            except (ValueError, TypeError, msgspec.MsgspecError):
+            except (ValueError, TypeError, msgspec.MsgspecError, RecursionError):
                 self.garbage += 1
                 self._drop(name)
 
@@ -112,8 +112,8 @@ class WidgetViews:
             case InputMessage():
                 event = event_of(message, view.number, time.perf_counter())
                 view.has_events = True
-                view.held.note(event)
-                self._on_event(event)
+                if view.held.note(event):
+                    self._on_event(event)
 
     def _begin(self, name: str, codecs: Sequence[str]) -> None:
         view = self._views.get(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.child_processes import in_child
 from support.published_names import LIMIT, service_is_at_rest, use_runtime
 from support.shared_handles import wait_until
 
@@ -114,7 +115,30 @@ def test_a_viewer_never_waits_for_a_publisher_that_is_stopped(peers: Any, runtim
         peer.signal(signal.SIGCONT)
     assert outcomes[0]
     assert not outcomes[-1]  # it was given up, and the rest dropped
+    assert sender.lost == outcomes.count(False)
     wait_until(lambda: "close" in [each.event_type for each in publication.events(0)])  # which releases what was held
     connect(sender, press("c"))
     wait_until(lambda: "c" in [each.key for each in publication.events(0)])
     sender.close()
+
+
+def test_events_that_the_program_does_not_take_are_counted(surface: vks.Surface) -> None:
+    publication = surface.publish("it", wants_input=True)
+    sender = InputSender("it")
+    for _ in range(6_000):
+        while not sender.send(Event("char", 0.0, char_str="a")):
+            sender.close()
+            sender = InputSender("it")
+    wait_until(lambda: publication.statistics().dropped > 0)
+    counts = publication.statistics()
+    assert counts.events == counts.dropped + len(publication.events())
+    sender.close()
+
+
+def test_a_forked_child_waits_for_no_events(surface: vks.Surface) -> None:
+    publication = surface.publish("it", wants_input=True)
+
+    def child() -> None:
+        assert publication.events(None) == []
+
+    in_child(child)

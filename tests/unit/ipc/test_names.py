@@ -8,6 +8,7 @@ import random
 import resource
 import select
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -374,4 +375,40 @@ def test_so_many_viewers_send_input_at_a_time(server: NameServer) -> None:
     turn(server)
     assert describe.answer(10) == WHAT
     for call in (*calls, describe):
+        call.close()
+
+
+def test_a_nested_answer_is_refused() -> None:
+    with pytest.raises(DescriptorError, match="malformed"):
+        names.parse_answer(b"\x91" * 8000)
+
+
+@pytest.mark.parametrize("count", [0, 9, 2**32 - 1])
+def test_a_request_to_watch_with_a_wrong_number_of_surfaces_is_garbage(
+    server: NameServer, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    sock = connected(server)
+    turn(server)
+    sock.send(names.request(names.WATCH, count))
+    turn(server)
+    assert is_ended(sock)
+    assert server.garbage == 1
+    assert not [record for record in caplog.records if record.exc_info]
+    sock.close()
+
+
+def test_a_name_is_found_once_its_backlog_has_room(server: NameServer) -> None:
+    idle = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            idle.append(names.Call(server.path))  # never answered by a turn until the thread below runs
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(names.describe_all([server.path], 20)))
+    thread.start()
+    time.sleep(0.05)
+    while thread.is_alive():
+        turn(server)
+    thread.join()
+    assert [what.name for _, what in found] == ["it"]
+    for call in idle:
         call.close()

@@ -97,10 +97,12 @@ def test_the_end_of_a_connection_releases_what_is_held_and_closes() -> None:
 
 def test_a_viewer_that_holds_ever_more_keys_costs_no_memory() -> None:
     held = Held()
-    for number in range(10_000):
-        held.note(event("key_down", key=str(number)))
-        held.note(event("pointer_down", button=number))
+    counted = [held.note(event("key_down", key=str(number))) for number in range(10_000)]
+    assert counted == [True] * held.most + [False] * (10_000 - held.most)  # what is not released is not pressed
+    counted = [held.note(event("pointer_down", button=number)) for number in range(10_000)]
+    assert counted == [True] * held.most + [False] * (10_000 - held.most)
     assert len(held.keys) == len(held.buttons) == held.most
+    assert held.note(event("key_down", key="0"))  # a key that repeats
 
 
 @pytest.mark.rule("W5")
