@@ -15,6 +15,7 @@ from vkshare.errors import UnsupportedError, VkshareError
 
 _LONGEST = 86400.0 * 365
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "VKSHARE_REMOTE")  # with one of these there may be a window
+_INSTEAD = "draw without a window: vks.Headless", "use --headless --output FILE, or --serve"  # in errors of vks.Window
 _TURN = 0.1  # seconds between two looks for signals
 
 
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             return say("view", "no display: set DISPLAY, or use --headless --output FILE, or --serve", 2)
         return _show(args)
     except (ValueError, OSError, UnsupportedError) as error:
-        return say("view", str(error), 2)
+        return say("view", str(error).replace(*_INSTEAD), 2)
     except VkshareError as error:
         return say("view", str(error), 1)
 

@@ -261,6 +261,15 @@ def test_without_a_display_it_says_what_there_is_instead(monkeypatch: pytest.Mon
     assert line.endswith("no display: set DISPLAY, or use --headless --output FILE, or --serve")
 
 
+def test_a_display_that_is_not_there_says_what_there_is_instead(picture: Any) -> None:
+    pytest.importorskip("glfw", reason="windows need glfw")
+    process = start("a picture", DISPLAY=":9999", WAYLAND_DISPLAY="", VKSHARE_REMOTE="")
+    _, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 2
+    (line,) = err.splitlines()
+    assert line.endswith("or use --headless --output FILE, or --serve")
+
+
 def test_a_port_in_use_says_what_to_choose(picture: Any, capsys: Any) -> None:
     need_aiohttp()
     with socket.create_server(("127.0.0.1", 0)) as other:
