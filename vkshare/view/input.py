@@ -40,7 +40,7 @@ class ViewerInput:
         self._on_event = on_event
         self._waiting = ViewerEvents()
         self._senders: dict[int, InputSender] = {}  # by viewer
-        self._count = 0
+        self._count = self._lost = 0
 
     def take(self, event: ViewerEvent) -> None:
         """Passes an event on."""
@@ -60,8 +60,9 @@ class ViewerInput:
         return self._waiting.take(timeout)
 
     def counts(self) -> tuple[int, int, int]:
-        """Returns the events ever, and of these the merged and the dropped ones."""
-        return self._count, self._waiting.merged, self._waiting.dropped
+        """Returns the events ever, and of these the merged ones, and those that a program did not take in time."""
+        lost = self._lost + sum(each.lost for each in list(self._senders.values()))
+        return self._count, self._waiting.merged, self._waiting.dropped + lost
 
     def end_waits(self) -> None:
         """Ends the waits of events()."""
@@ -76,6 +77,7 @@ class ViewerInput:
     def _forward(self, event: ViewerEvent) -> None:
         if event.event_type == "close":  # the publisher makes its own at the end of the connection
             if (sender := self._senders.pop(event.viewer, None)) is not None:
+                self._lost += sender.lost
                 sender.close()
             return
         if event.viewer not in self._senders:
