@@ -223,7 +223,8 @@ def test_what_is_no_source_is_a_type_error_that_lists_those(wrong: Any, tmp_path
 
 
 def test_an_on_event_that_cannot_be_called_is_a_type_error(show: Any) -> None:
-    for call in (view.serve, vks.show):
+    calls: tuple[Any, ...] = (view.serve, vks.show)
+    for call in calls:
         with pytest.raises(TypeError, match="on_event must be a function of one event, or None, not int"):
             call(show(16, 16).receiver, on_event=3)
 
