@@ -100,13 +100,10 @@ def open_published(name: str | Published, device: Device) -> Surface | Receiver[
     text = _text_of(name)
     if look_up(text).kind not in ("surface", "pipe"):
         return watch_named(text, device, 3)
-    for attempt in range(_MOST_ATTEMPTS):
-        try:
+    for _ in range(_MOST_ATTEMPTS - 1):
+        with contextlib.suppress(DescriptorError, ClosedError):  # it has ended, and may have been published again
             return _open(text, device)
-        except (DescriptorError, ClosedError):  # it has ended meanwhile, and may have been published again
-            if attempt == _MOST_ATTEMPTS - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    return _open(text, device)
 
 
 def _open(name: str, device: Device) -> Surface | Receiver[Any]:
