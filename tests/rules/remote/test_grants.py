@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from support.remote_ends import TOKEN, WAIT, random_pixels
 from support.shared_handles import wait_until
 
 import vkshare as vks
+from vkshare.remote import relay_messages as m
+from vkshare.remote.pictures import Pictures
 from vkshare.testing.link import LinkProxy
 
 pytestmark = pytest.mark.no_driver
@@ -122,3 +125,27 @@ def test_a_turn_waits_at_the_viewer_as_long_as_the_turn_before_it_needs_to_arriv
         long_list(vks_device, view)
         expected = _drawn(surface.read(), 1, 2)
     assert np.array_equal(far.picture(2), expected)
+
+
+@pytest.mark.rule("M3", "M4")
+def test_a_turn_at_the_viewer_waits_without_a_limit(vks_device: vks.Device) -> None:
+    """The link brings turns in order. A session that is slow with its own turn delays the next one."""
+    pictures = Pictures(vks_device)
+    pictures.add(m.Image(1, 16, 8, "rgba8unorm", ("copy", "render")))
+    slow, quick = Mock(client=1), Mock(client=2)
+    order: list[int] = []
+
+    def take(session: Mock, number: int) -> None:
+        with pictures.turns(session, (m.Turn(1, number, True),)):
+            order.append(number)
+
+    waiting = threading.Thread(target=take, args=(quick, 1))
+    waiting.start()
+    waiting.join(0.5)
+    take(slow, 0)
+    waiting.join(WAIT)
+    assert order == [0, 1]
+    for session in (slow, quick):
+        pictures.leave(session)
+    pictures.forget(1, 2)
+    pictures.close()
