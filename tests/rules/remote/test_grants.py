@@ -133,19 +133,20 @@ def test_a_turn_at_the_viewer_waits_without_a_limit(vks_device: vks.Device) -> N
     pictures = Pictures(vks_device)
     pictures.add(m.Image(1, 16, 8, "rgba8unorm", ("copy", "render")))
     slow, quick = Mock(client=1), Mock(client=2)
-    order: list[int] = []
 
-    def take(session: Mock, number: int) -> None:
-        with pictures.turns(session, (m.Turn(1, number, True),)):
-            order.append(number)
+    def draw(session: Mock, number: int) -> None:
+        with pictures.turns(session, (m.Turn(1, number, True),)) as (surface,):
+            vks_device.submit(vks_device.record().fill_rect(surface, (number, 0, 9, 9), (1, number, 0, 1)))
 
-    waiting = threading.Thread(target=take, args=(quick, 1))
+    waiting = threading.Thread(target=draw, args=(quick, 1))
     waiting.start()
     waiting.join(0.5)
-    take(slow, 0)
+    draw(slow, 0)
     waiting.join(WAIT)
-    assert order == [0, 1]
+    with pictures.turns(slow, (m.Turn(1, 2, False),)) as (surface,):
+        row = surface.read(WAIT)[0, :11, :2].tolist()
+    assert row == [[255, 0], *[[255, 255]] * 9, [0, 0]]  # the second turn drew over the first one
     for session in (slow, quick):
         pictures.leave(session)
-    pictures.forget(1, 2)
+    pictures.forget(1, 3)
     pictures.close()
