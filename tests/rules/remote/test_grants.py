@@ -144,6 +144,7 @@ def test_a_turn_at_the_viewer_waits_without_a_limit(vks_device: vks.Device) -> N
     draw(slow, 0)
     waiting.join(WAIT)
     with pictures.turns(slow, (m.Turn(1, 2, False),)) as (surface,):
+        wait_until(lambda: surface.is_owned)  # the acquires are held for the device
         row = surface.read(WAIT)[0, :11, :2].tolist()
     assert row == [[255, 0], *[[255, 255]] * 9, [0, 0]]  # the second turn drew over the first one
     for session in (slow, quick):
