@@ -53,6 +53,8 @@ class Lane:
             there.close()
             raise VkshareError("the viewer has its maximum number of programs")
         server.loop.add(here.fileno(), READ, self._on_events)
+        session = next(reversed(server.clients.values()))
+        session.on_close(lambda _: self._session_closed())
 
     @property
     def is_closed(self) -> bool:
@@ -134,6 +136,11 @@ class Lane:
         except VkshareError as error:
             _log.debug("lane %d: %s", self.number, error)
             self.close()
+
+    def _session_closed(self) -> None:
+        """Reads what the session has left, so that the socket does not outlive a loop that takes no more turns."""
+        while self._is_ending and not self.is_closed:
+            self._read()
 
     def _died(self) -> None:
         self.close()
