@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import select
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkshare.errors import ClosedError, RemoteLostError, SurfaceLostError, VkshareError
-from vkshare.remote import environment
+from vkshare.remote import environment, window_events
 from vkshare.remote import relay_messages as m
 from vkshare.server.channel import Channel
 from vkshare.server.client import Client
@@ -25,7 +24,7 @@ from vkshare.server.wire import VERSION
 from vkshare.util import fd_ops, statuses
 from vkshare.util.closing import on_error
 from vkshare.util.library_calls import check, lib, pointer
-from vkshare.window.events import Event, event_of
+from vkshare.window.events import Event
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -84,6 +83,9 @@ class HostConnection:
     def _ask(self, opcode: m.Op, body: Body, fds: Iterable[int] = ()) -> bytes:
         try:
             answer, more = self._client.call(opcode, body, fds)
+        except ClosedError:
+            self.check()  # why it was closed
+            raise
         finally:
             self._wake()  # the call has read events too, or the end of the connection
         fd_ops.close_all(more)
@@ -136,6 +138,8 @@ class HostConnection:
                     self._take_events()
         except Exception as error:
             self._lose(str(error) or type(error).__name__)
+            with contextlib.suppress(Exception):
+                self._client.close()  # the host ends the context, whose further events would be read by no thread
         else:
             if not self._closed.is_set():
                 self._lose("the host has closed the connection")
@@ -148,7 +152,7 @@ class HostConnection:
                 self._lose(lost.why)
             elif opcode == m.Op.INPUT:
                 given: m.Input = self._client.decoded(m.Input, body)
-                self._note(given.window, event_of(json.loads(given.event)))
+                self._note(given.window, window_events.parse(given.event))
             elif opcode == m.Op.WINDOW_LOST:
                 gone: m.WindowLost = self._client.decoded(m.WindowLost, body)
                 self._lost_windows[gone.window] = gone.why
@@ -160,7 +164,7 @@ class HostConnection:
         kept.append(event)
         if event.event_type == "resize":
             size = round(event.width * event.pixel_ratio), round(event.height * event.pixel_ratio)
-            if min(size) > 0 and max(size) <= 1 << 20:
+            if min(size) > 0 and max(size) <= self.context.max_dimension:
                 self._sizes[window] = size
 
     def _wake(self) -> None:
