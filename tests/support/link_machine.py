@@ -33,7 +33,7 @@ class End:
     way: bytearray = field(default_factory=bytearray)  # sent, and not arrived
     put: dict[int, list[Put | None]] = field(default_factory=dict)  # by lane; None: its end
     arrived: dict[int, list[bytes | None]] = field(default_factory=dict)
-    unconsumed: dict[int, int] = field(default_factory=dict)
+    unconsumed: list[tuple[int, int]] = field(default_factory=list)  # of whole messages, which readers may keep long
 
 
 class Machine:
@@ -45,7 +45,6 @@ class Machine:
         ids = random.Random(1).randbytes(16)
         self.ends = [End(Session(7, ids, Outbox(MOST_BYTES))) for _ in range(2)]
         self._number = 0
-        self._ended: set[tuple[int, int]] = set()
         self.connect()
 
     # ---- steps
@@ -54,8 +53,8 @@ class Machine:
         self, end: int, lane: int, size: int, key: str | None = None, has_stale: bool = False, pixels: bool = False
     ) -> bool:
         it = self.ends[end]
-        if (end, lane) in self._ended:
-            return False
+        if not it.session.outbox.room(lane) and it.put.get(lane, [None])[-1] is None:
+            return False  # the other end has not received the lane's end
         self._number += 1
         mark = b"%08d" % self._number
         data = (mark * (size // 8 + 1))[: max(size, 8)]
@@ -69,10 +68,9 @@ class Machine:
 
     def end_lane(self, end: int, lane: int) -> None:
         it = self.ends[end]
-        if lane in it.put and (end, lane) not in self._ended:
+        if lane and it.put.get(lane, [None])[-1] is not None:
             it.session.outbox.end(lane)
             it.put[lane].append(None)
-            self._ended.add((end, lane))
 
     def send(self, end: int, frames: int = 1) -> int:
         """Sends so many frames at most; returns how many."""
@@ -96,12 +94,14 @@ class Machine:
                 result = other.stream.take(item, self.now)
                 if isinstance(result, Delivery):
                     other.arrived.setdefault(result.lane, []).append(result.message)
-                    other.unconsumed[result.lane] = other.unconsumed.get(result.lane, 0) + len(result.message or b"")
+                    other.unconsumed.append((result.lane, len(result.message or b"")))
 
     def consume(self, end: int, lane: int) -> None:
         it = self.ends[end]
-        if nbytes := it.unconsumed.pop(lane, 0):
-            it.session.inbox.consumed(lane, nbytes, self.now)
+        for number, nbytes in it.unconsumed:
+            if number == lane:
+                it.session.inbox.consumed(number, nbytes, self.now)
+        it.unconsumed = [(number, nbytes) for number, nbytes in it.unconsumed if number != lane]
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -142,7 +142,7 @@ class Machine:
             for end in (0, 1):
                 self.send(end, 100)
                 self.carry(end, 1 << 30)
-                for lane in list(self.ends[end].unconsumed):
+                for lane in {number for number, _ in self.ends[end].unconsumed}:
                     self.consume(end, lane)
             if all(end.session.outbox.is_settled for end in self.ends):
                 break

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
-from vkshare.remote.link_messages import LANE_WINDOW, MAX_LANES, Acknowledgement, LinkError, Packet
+from vkshare.remote.link_messages import CONTROL, LANE_WINDOW, MAX_LANES, Acknowledgement, LinkError, Packet
 
 ACK_BYTES = 1 << 16  # received or consumed bytes after which an acknowledgement is due at once
 ACK_DELAY = 0.020  # seconds that one may be late otherwise
 
 
+class LaneNumber(int):
+    """The number of a delivery's lane.
+
+    Attributes
+    ----------
+    incarnation
+        The count of lanes that had begun before, because a lane that has ended leaves its number to another one.
+    """
+
+    def __new__(cls, number: int, incarnation: int) -> LaneNumber:
+        made = super().__new__(cls, number)
+        made.incarnation = incarnation
+        return made
+
+    incarnation: int
+
+
 @dataclass(slots=True)
 class Delivery:
-    """A whole message, or the end of its lane (None)."""
+    """A whole message, or the end of its lane (None). `lane` is a LaneNumber, if the lane has begun."""
 
     lane: int
     message: bytes | None
@@ -48,6 +66,7 @@ class InboxStatistics:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
+    number: LaneNumber
     received: int = 0  # bytes since the lane began
     consumed: int = 0
     length: int = 0  # of the incomplete message
@@ -64,6 +83,7 @@ class Inbox:
     def __init__(self) -> None:
         self.expected = 0  # the number of the next packet
         self._lanes: dict[int, _Lane] = {}
+        self._incarnations = itertools.count()
         self._news: set[int] = set()  # lanes whose consumed bytes the peer does not know
         self._due = math.inf
         self._bytes_since = 0  # received since the last acknowledgement
@@ -99,7 +119,7 @@ class Inbox:
         if lane is None:
             if len(self._lanes) >= MAX_LANES:
                 raise LinkError(f"lane {number} would be one more than the {MAX_LANES} allowed ones")
-            lane = self._lanes[number] = _Lane()
+            lane = self._lanes[number] = _Lane(LaneNumber(number, next(self._incarnations)))
         if packet.begins == bool(lane.length):
             raise LinkError(
                 f"a message of lane {number} begins inside another one"
@@ -113,9 +133,9 @@ class Inbox:
         if lane.received + size - lane.consumed > LANE_WINDOW:
             raise LinkError(f"lane {number} has more than {LANE_WINDOW} bytes that were not consumed")
         lane.received += size
-        return self._join(number, lane, packet)
+        return self._join(lane, packet)
 
-    def _join(self, number: int, lane: _Lane, packet: Packet) -> Delivery | None:
+    def _join(self, lane: _Lane, packet: Packet) -> Delivery | None:
         if len(packet.payload) == packet.length:
             whole = bytes(packet.payload)
         else:
@@ -128,20 +148,23 @@ class Inbox:
             lane.length = 0
         self._messages += 1
         self._nbytes += len(whole)
-        return Delivery(number, whole)
+        return Delivery(lane.number, whole)
 
     def _end(self, number: int) -> Delivery:
+        if number == CONTROL:
+            raise LinkError(f"lane {CONTROL}, control, was ended; only lanes of other numbers end before the session")
         lane = self._lanes.get(number)
         if lane is not None and lane.length:
             raise LinkError(f"lane {number} ends inside a message")
         self._lanes.pop(number, None)
         self._news.discard(number)
-        return Delivery(number, None)
+        return Delivery(number if lane is None else lane.number, None)
 
     def consumed(self, lane: int, nbytes: int, now: float) -> None:
         """Records that the reader of a lane has consumed bytes, which makes room for its sender.
 
-        A lane that has ended is ignored, because its reader may be behind.
+        A lane that has ended is ignored, because its reader may be behind. So is a LaneNumber of an earlier lane; a
+        plain number is that of the lane which is open now.
 
         Raises
         ------
@@ -149,7 +172,7 @@ class Inbox:
             The lane has fewer bytes that were not consumed.
         """
         it = self._lanes.get(lane)
-        if it is None:
+        if it is None or (isinstance(lane, LaneNumber) and lane.incarnation != it.number.incarnation):
             return
         whole = it.received - len(it.parts) - it.consumed
         if not 0 <= nbytes <= whole:

@@ -133,7 +133,7 @@ class Link(FlagClosing):
         ----------
         lane
             The lane's number, which cannot be used for another lane before the other side has
-            received the end: count up.
+            received the end: count up. Lane 0 ends with the session only.
         generation
             The session that the lane is of; None: the present one.
 
@@ -141,6 +141,8 @@ class Link(FlagClosing):
         ------
         RemoteLostError
             The session is over, or it is not the given generation's.
+        ValueError
+            The lane is lane 0.
         ClosedError
             The link was closed.
         """
@@ -157,7 +159,8 @@ class Link(FlagClosing):
         Parameters
         ----------
         lane
-            The lane's number.
+            The number that on_message() was called with: it has no effect on a later lane of the same number. A plain
+            number is that of the lane which is open now.
         nbytes
             Length of the message, or of several.
         generation

@@ -46,7 +46,7 @@ class LinkEvents:
     Attributes
     ----------
     on_message
-        on_message(lane, message): a message has arrived. Call Link.consumed() once it is handled.
+        on_message(lane, message): a message has arrived. Call Link.consumed() once it is handled, with that `lane`.
     on_end
         on_end(lane): the other side has ended the lane, and its messages have all arrived.
     on_state

@@ -226,7 +226,14 @@ class Outbox:
         """End a lane after its queued messages. Its number is free again once the peer has received the end.
 
         No effect on a lane that is not open.
+
+        Raises
+        ------
+        ValueError
+            The lane is the control lane, which the peer does not let end before the session.
         """
+        if lane == CONTROL:
+            raise ValueError(f"the lane is {CONTROL}, control, which ends with the session: end lanes from 1")
         it = self._lanes.get(lane)
         if it is not None and not it.is_ending:
             self._append(it, None)

@@ -93,6 +93,20 @@ def test_a_lane_ends_after_its_messages(pair: Pair) -> None:
     assert pair.host.send(7, b"a new lane")
 
 
+@pytest.mark.rule("M4")
+def test_a_reader_that_is_behind_consumes_of_its_own_lane_and_of_no_later_one(pair: Pair) -> None:
+    pair.viewer_end.is_reading = False
+    for message in (bytes(LANE_WINDOW), b"of another"):
+        assert pair.host.send(7, message)
+        pair.host.end(7)
+        assert pair.host.flush(WAIT)
+    assert pair.host.send(7, b"of a third")
+    pair.viewer_end.until(lambda: len(pair.viewer_end.messages) == 3)
+    for lane, message in pair.viewer_end.messages:
+        pair.viewer.consumed(lane, len(message))
+    assert pair.host.wait_room(7, LANE_WINDOW, WAIT)
+
+
 # ---- breaks ----------------------------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,8 @@ def test_a_packet_that_came_before_is_dropped_and_acknowledged_again() -> None:
         ([packet(0, 1, b"x", 3), packet(1, 1, b"yyy", 3, False)], "more than the 3 bytes"),
         ([packet(0, 1, b"x", 3), packet(1, 1, b"", 0)], "ends inside a message"),
         ([packet(lane, lane, b"x") for lane in range(MAX_LANES + 1)], "lane 1024 would be one more"),
+        ([packet(0, 0, b"x"), packet(1, 0, b"", 0)], "lane 0, control, was ended; only lanes of other numbers"),
+        ([packet(0, 0, b"", 0)], "lane 0, control, was ended"),
         ([packet(n, 1, bytes(CHUNK)) for n in range(LANE_WINDOW // CHUNK + 1)], "that were not consumed"),
     ],
 )
@@ -76,6 +78,25 @@ def test_more_than_the_whole_messages_cannot_be_consumed() -> None:
         inbox.consumed(1, 6, 0.0)
     inbox.consumed(1, 5, 0.0)
     inbox.consumed(99, 5, 0.0)
+
+
+@pytest.mark.rule("M4")
+def test_bytes_of_a_lane_that_has_ended_count_for_no_later_lane_of_its_number() -> None:
+    inbox = Inbox()
+    first = inbox.receive(packet(0, 7, bytes(1000)), 0.0)
+    assert inbox.receive(packet(1, 7, b"", 0), 0.0) == Delivery(7, None)
+    second = inbox.receive(packet(2, 7, b"of another"), 0.0)
+    assert first is not None
+    assert second is not None
+    inbox.consumed(first.lane, 1000, 0.0)
+    assert inbox.statistics().unconsumed == 10
+    inbox.consumed(second.lane, 4, 0.0)
+    inbox.consumed(first.lane, 3, 0.0)
+    ack = inbox.acknowledgement(1.0)
+    assert ack is not None
+    assert ack.consumed == {7: 4}
+    inbox.consumed(7, 6, 1.0)  # a plain number is that of the lane which is open
+    assert inbox.statistics().unconsumed == 0
 
 
 def test_acknowledgements_are_late_by_20_ms_or_64_kib() -> None:

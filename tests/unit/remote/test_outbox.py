@@ -291,3 +291,12 @@ def test_the_window_counts_compressed_bytes() -> None:
     while outbox.next(0.0):
         outbox.compressed(0.01)
     assert outbox.statistics().queued == 0, "a hundredth of 1 MiB fits the first window"
+
+
+@pytest.mark.rule("M13")
+def test_the_control_lane_is_not_ended() -> None:
+    outbox = Outbox()
+    assert outbox.put(0, b"x")
+    with pytest.raises(ValueError, match="the lane is 0, control, which ends with the session"):
+        outbox.end(0)
+    assert outbox.put(0, b"y")
