@@ -121,11 +121,11 @@ class Context:
 
     # ---- from the viewer -----------------------------------------------------------------------------------------
 
-    def received(self, data: bytes) -> None:
-        """Handles bytes of the viewer's session. wire.ProtocolError: they are malformed."""
+    def received(self, lane: int, data: bytes) -> None:
+        """Handles a message of the viewer's session, on that lane. wire.ProtocolError: it is malformed."""
         for message in self._splitter.feed(data):
             self._handle(message)
-        self.link.consumed(self.number, len(data), generation=self.generation)
+        self.link.consumed(lane, len(data), generation=self.generation)
 
     def _handle(self, message: wire.Message) -> None:
         if message.opcode == Op.REPLY:

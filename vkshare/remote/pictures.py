@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from vkshare.core.device import Device
 from vkshare.core.surface import Surface
-from vkshare.errors import InvalidCallError, VkshareError
+from vkshare.errors import AbandonedError, ClosedError, DeviceLostError, InvalidCallError, NotOwnerError, VkshareError
 from vkshare.remote import relay_messages as m
 
 if TYPE_CHECKING:
@@ -28,13 +28,26 @@ _log = logging.getLogger("vkshare.remote")
 
 MOST_IMAGES = 1 << 16  # of which a host has 4,096 that are in use, and more whose turns are not over
 
+# Errors of a handle after which another attempt to pass a turn on would fail, too.
+_LASTING = (AbandonedError, ClosedError, DeviceLostError, NotOwnerError)
+
 
 @dataclass(slots=True)
 class _Handle:
     """A session's handle of an image. Turns that were requested wait with it, so it lives until they are over."""
 
-    surface: Surface
+    surface: Surface | None = None  # None: it could not be opened
     after: int = 0  # the number after its last turn
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A turn that passes on: its number, and the handle that does it; None: a new one."""
+
+    number: int
+    surface: Surface | None = None
+    is_owned: bool = False  # by the handle
+    is_reported: bool = False  # a message says that it is late
 
 
 @dataclass(slots=True)
@@ -47,11 +60,12 @@ class _Picture:
     left: list[_Handle] = field(default_factory=list)
     turns: int = -1  # after so many it is closed; -1: it is in use
     is_broken: bool = False  # its surface could not be made, so it has no turns
+    passing: list[_Passing] = field(default_factory=list)  # turns that could not be passed on yet
 
     def surfaces(self) -> list[Surface]:
         """All handles of the image."""
         found = [handle.surface for handle in (*self.handles.values(), *self.left)]
-        return [*found, self.first] if self.first is not None else found
+        return [surface for surface in (*found, self.first) if surface is not None]
 
 
 class Pictures:
@@ -82,34 +96,25 @@ class Pictures:
                 picture.turns = turns
         self.reap()
 
-    def spec_of(self, number: int) -> m.Image:
-        """Returns an image's description. InvalidCallError: there is none."""
-        with self._lock:
-            return self._found(number).spec
-
-    def _found(self, number: int) -> _Picture:
+    def _found(self, executor: Executor, number: int) -> _Picture:
+        """The image. Under the lock."""
+        if executor.client <= self._last_client:  # its link's session has other images by the same numbers
+            raise InvalidCallError("the session of this program is over")
         picture = self._pictures.get(number)
         if picture is None:
             raise InvalidCallError(f"the viewer has no image {number}")
         return picture
 
-    def handle(self, executor: Executor, turn: m.Turn) -> Surface:
-        """Returns the session's handle of an image, for a turn."""
-        with self._lock:
-            if executor.client <= self._last_client:  # its link's session has other images by the same numbers
-                raise InvalidCallError("the session of this program is over")
-            picture = self._found(turn.image)
-            handle = picture.handles.get(executor)
-            if handle is None:
-                if picture.first is None:
-                    spec, picture.is_broken = picture.spec, True
-                    picture.first = self.device.create_surface(spec.width, spec.height, spec.format, usage=spec.usage)
-                    picture.is_broken = False
-                with picture.first.export() as descriptor:
-                    handle = _Handle(self.device.open_surface(descriptor))
-                picture.handles[executor] = handle
-            handle.after = turn.number + 1
-            return handle.surface
+    def _opened(self, picture: _Picture) -> Surface:
+        """Another handle of an image. Under the lock."""
+        if picture.is_broken:  # with the turns that have failed since: a surface of now would wait for them
+            raise InvalidCallError(f"the viewer could not make image {picture.spec.id}: create another surface")
+        if picture.first is None:
+            spec, picture.is_broken = picture.spec, True
+            picture.first = self.device.create_surface(spec.width, spec.height, spec.format, usage=spec.usage)
+            picture.is_broken = False
+        with picture.first.export() as descriptor:
+            return self.device.open_surface(descriptor)
 
     def leave(self, executor: Executor) -> None:
         """Notes that a session is over. Its turns, which may wait for others, go on."""
@@ -126,16 +131,14 @@ class Pictures:
     def turns(self, executor: Executor, turns: tuple[m.Turn, ...]) -> Iterator[list[Surface]]:
         """Acquires the images of some turns, and releases them to the next turns.
 
-        Each image is released that could be acquired, whatever fails: other programs wait for it.
+        Each turn passes on, whatever fails: other programs wait for it.
         """
         acquired: list[tuple[m.Turn, Surface]] = []
         error: Exception | None = None
         try:
             for turn in turns:
                 try:
-                    handle = self.handle(executor, turn)
-                    handle.acquire(turn.number, mode="gpu")
-                    acquired.append((turn, handle))
+                    acquired.append((turn, self.begin(executor, turn)))
                 except Exception as failure:
                     error = error or failure
             if error is not None:
@@ -143,13 +146,55 @@ class Pictures:
             yield [handle for _, handle in acquired]
         finally:
             for turn, handle in acquired:
-                self._pass_on(handle, turn)
+                self.end(turn, handle)
 
-    def _pass_on(self, handle: Surface, turn: m.Turn) -> None:
+    def begin(self, executor: Executor, turn: m.Turn) -> Surface:
+        """Acquires the image of a turn, for end(). If that fails, the turn passes on without a use."""
+        with self._lock:
+            picture = self._found(executor, turn.image)
+            handle = picture.handles.setdefault(executor, _Handle())
+            if turn.number < handle.after:  # it has passed on
+                raise InvalidCallError(f"turn {turn.number} of image {turn.image} is over for this program")
+            handle.after = turn.number + 1
         try:
-            handle.release(turn.number + 1)
-        except Exception as error:  # of one of several images
-            _log.warning("turn %d of image %d was not passed on: %s", turn.number, turn.image, str(error))
+            if handle.surface is None:
+                with self._lock:
+                    handle.surface = self._opened(picture)
+            handle.surface.acquire(turn.number, mode="gpu")  # not under the lock, because it may wait for others
+        except Exception:
+            self._pass_on(picture, _Passing(turn.number))
+            raise
+        return handle.surface
+
+    def end(self, turn: m.Turn, handle: Surface) -> None:
+        """Releases the image to the next turn."""
+        with self._lock:
+            picture = self._pictures.get(turn.image)
+            if picture is None or handle not in picture.surfaces():  # its link's session is over
+                return
+        self._pass_on(picture, _Passing(turn.number, handle, is_owned=True))
+
+    def _pass_on(self, picture: _Picture, turn: _Passing) -> None:
+        """Has the next turn follow. Where that fails, reap() tries again."""
+        try:
+            if turn.surface is None:
+                # The acquires of one handle are granted in their order, and later turns may wait on the session's.
+                with self._lock:
+                    turn.surface = self._opened(picture)
+                    picture.left.append(_Handle(turn.surface, turn.number + 1))
+            if not turn.is_owned:
+                turn.surface.acquire(turn.number, mode="gpu")
+                turn.is_owned = True
+            turn.surface.release(turn.number + 1)
+        except Exception as error:
+            is_over = isinstance(error, _LASTING) or picture.is_broken
+            with self._lock:
+                if not is_over:
+                    picture.passing.append(turn)
+            if not turn.is_reported:
+                turn.is_reported = True
+                when = "was not passed on" if is_over else "is passed on later"
+                _log.warning("turn %d of image %d %s: %s", turn.number, picture.spec.id, when, error)
 
     def keep(self, submission: Submission, surface: Surface) -> None:
         """Closes a surface once the submission has run."""
@@ -157,7 +202,13 @@ class Pictures:
             self._used.append((submission, surface))
 
     def reap(self) -> None:
-        """Closes what is over."""
+        """Closes what is over, and passes on the turns for which that has failed."""
+        with self._lock:
+            late = [(picture, turn) for picture in self._pictures.values() for turn in picture.passing]
+            for picture, _ in late:
+                picture.passing = []
+        for picture, turn in late:
+            self._pass_on(picture, turn)
         with self._lock:
             closing = [surface for submission, surface in self._used if _is_over(submission)]
             self._used = [pair for pair in self._used if pair[1] not in closing]
@@ -168,7 +219,7 @@ class Pictures:
                 elif picture.left:
                     over = [handle for handle in picture.left if _has_had(picture, handle.after)]
                     picture.left = [handle for handle in picture.left if handle not in over]
-                    closing += [handle.surface for handle in over]
+                    closing += [handle.surface for handle in over if handle.surface is not None]
         for surface in closing:
             surface.close()
 

@@ -113,7 +113,7 @@ class Relay:
         if context is None:
             return
         try:
-            context.received(data)
+            context.received(lane, data)
         except Exception as error:  # it ends what this program has at the viewer, and nothing else
             _log.warning("context %d: %s", lane, error)
             context.lose(f"the viewer sent a malformed message: {error}")
@@ -194,7 +194,7 @@ class Relay:
         if len(self._images) >= MOST_IMAGES:
             raise InvalidCallError(f"the host has {MOST_IMAGES} images: close some")
         if self.viewer is None or body.width > self.viewer.max_dimension or body.height > self.viewer.max_dimension:
-            raise ValueError(f"a surface of {body.width}x{body.height}; the viewer draws none of that size")
+            raise ValueError(self._too_large("surface", body))
         image = self._mapped(body, request)
         spec = image.spec
         self._images[spec.id] = image
@@ -202,6 +202,10 @@ class Relay:
         self._use(context, image)
         self._control(m.Op.IMAGE, spec)
         return Answer.of(m.Number(spec.id))
+
+    def _too_large(self, what: str, body: m.NewImage | m.NewWindow) -> str:
+        most = 0 if self.viewer is None else self.viewer.max_dimension
+        return f"a {what} has {body.width}x{body.height} pixels; the viewer allows 1 to {most} each: choose fewer"
 
     def _mapped(self, body: m.NewImage, request: Request) -> Image:
         assert self.viewer is not None
@@ -293,6 +297,10 @@ class Relay:
         if client is not context.stream:
             raise InvalidCallError("batches come over the context's second connection")
         used = [(self._image(context, number), writes) for number, writes in body.uses]
+        if len({image.spec.id for image, _ in used}) < len(used):  # its session would wait for a turn of its own
+            ids = [number for number, _ in body.uses]
+            twice = next(number for number in ids if ids.count(number) > 1)
+            raise InvalidCallError(f"a batch uses image {twice} twice: name each image once, and whether it is written")
         waiting = Countdown(client, request)
         for image, _ in used:
             self._send_local(context, image, waiting)
@@ -364,6 +372,8 @@ class Relay:
         context, body = self._of(client), request.body
         if len(context.windows) >= MOST_WINDOWS:
             raise InvalidCallError(f"this program has {MOST_WINDOWS} windows: close some")
+        if self.viewer is None or max(body.width, body.height) > self.viewer.max_dimension:
+            raise ValueError(self._too_large("window", body))
         number = next(self._ids)
         context.windows.add(number)
         context.send(m.Op.WINDOW, m.Window(number, body.width, body.height, body.title))

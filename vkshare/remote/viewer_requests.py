@@ -37,8 +37,7 @@ class ViewerRequests:
         self._pictures = pictures
         self._windows = windows
         self._parts: dict[Executor, bytearray] = {}
-        # the image whose turn an upload has taken (0: none), and the number of the next turn
-        self._uploads: dict[Executor, tuple[int, int]] = {}
+        self._uploads: dict[Executor, tuple[m.Turn, Surface] | None] = {}  # the turn that an upload has taken
         self._reads: dict[tuple[Executor, int], Surface] = {}  # copies of images that are being read
         self.kinds = tuple(
             Kind(opcode, body, route, run)
@@ -66,10 +65,10 @@ class ViewerRequests:
 
     def _draw(self, executor: Executor, request: Request) -> None:
         body: m.Draw = request.body
-        data = bytes(self._parts.pop(executor, b"")) + body.commands
+        parts = self._parts.pop(executor, b"")
         self._watch(executor)
         with self._pictures.turns(executor, body.turns) as handles:
-            operations = _decoded(data)
+            operations = _decoded(bytes(parts) + body.commands)
             commands, used = record(executor.device, operations, partial(_operand, handles))
             if used:
                 executor.last = executor.device.submit(commands)
@@ -77,16 +76,14 @@ class ViewerRequests:
     def _watch(self, executor: Executor) -> None:
         """Gives back the session's handles when it ends."""
         if executor not in self._uploads:
-            self._uploads[executor] = 0, 0
+            self._uploads[executor] = None
             executor.on_close(lambda: self._leave(executor))
 
     def _leave(self, executor: Executor) -> None:
-        image, after = self._uploads.pop(executor, (0, 0))
+        upload = self._uploads.pop(executor, None)
         try:
-            if image:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
-                self._pictures.handle(executor, m.Turn(image, after - 1, True)).release(after)
-        except Exception as error:
-            _log.warning("turn %d of image %d was not passed on: %s", after - 1, image, str(error))
+            if upload is not None:  # it has gone in the middle of an upload, whose turn passes on (rule M6)
+                self._pictures.end(*upload)
         finally:
             for key in [key for key in self._reads if key[0] is executor]:
                 self._reads.pop(key).close()
@@ -103,17 +100,16 @@ class ViewerRequests:
         """Copies rows of an upload. Its turn ends with the last of them (rule M5)."""
         body: m.Write = request.body
         self._watch(executor)
-        handle = self._pictures.handle(executor, body.turn)
-        turn = body.turn.image, body.turn.number + 1
-        if self._uploads[executor] != turn:
-            handle.acquire(body.turn.number, mode="gpu")
-            self._uploads[executor] = turn
+        upload = self._uploads.get(executor)
+        if upload is None or upload[0] != body.turn:
+            upload = body.turn, self._pictures.begin(executor, body.turn)
+            self._uploads[executor] = upload
         try:
-            self._copy_in(executor, handle, body)
+            self._copy_in(executor, upload[1], body)
         finally:
             if body.is_last:
-                self._uploads[executor] = 0, 0
-                handle.release(body.turn.number + 1)
+                self._uploads[executor] = None
+                self._pictures.end(*upload)
 
     def _copy_in(self, executor: Executor, handle: Surface, body: m.Write) -> None:
         pixel = formats.get(handle.format)
@@ -144,15 +140,13 @@ class ViewerRequests:
         copied = self._reads.get(key)
         if copied is not None:
             return self._rows(key, copied, body)
-        if sum(of is executor for of, _ in list(self._reads)) >= MOST_READS:
-            raise InvalidCallError(f"this program reads {MOST_READS} images already")
-        spec = self._pictures.spec_of(body.turn.image)
-        device = executor.device
-        copied = device.create_surface(spec.width, spec.height, spec.format, usage=("copy",))
-        with on_error(copied.close):
-            copied.acquire()
-            with self._pictures.turns(executor, (body.turn,)) as (handle,):
-                submission = device.submit(device.record().copy(handle, copied))
+        with self._pictures.turns(executor, (body.turn,)) as (handle,):
+            if sum(of is executor for of, _ in list(self._reads)) >= MOST_READS:
+                raise InvalidCallError(f"this program reads {MOST_READS} images already")
+            copied = executor.device.create_surface(handle.width, handle.height, handle.format, usage=("copy",))
+            with on_error(copied.close):
+                copied.acquire()
+                submission = executor.device.submit(executor.device.record().copy(handle, copied))
         self._reads[key] = copied
 
         def then(error: BaseException | None) -> list[RequestResult]:

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from support.shared_handles import wait_until
 import vkshare as vks
 from vkshare.errors import RemoteLostError, VkshareError
 from vkshare.remote import relay_messages as m
+from vkshare.remote import viewer_requests
 from vkshare.remote.link import Link
 from vkshare.remote.link_client import connect
 from vkshare.remote.link_listener import LinkListener
@@ -104,6 +106,87 @@ def test_a_malformed_list_ends_its_program_and_its_turn_passes_on(stack: ExitSta
                     program.stream.call(m.Op.BATCH, m.Batch(((image, True),), commands))
             honest.submit(honest.record().clear(surface, (1, 0, 0, 1)))
             assert surface.read()[0, 0].tolist() == [255, 0, 0, 255]
+
+
+@pytest.mark.rule("M4", "M16")
+def test_a_batch_that_uses_an_image_twice_ends_its_program_only(stack: ExitStack, vks_device: vks.Device) -> None:
+    ends = Ends(stack, vks_device)
+    honest = stack.enter_context(ends.open())
+    with honest.create_surface(8, 8) as surface, surface.access():
+        program, other = Program(stack, ends), Program(stack, ends)
+        image = program.open_image(surface)
+        twice = m.Batch(((image, True), (image, False)), encoded())
+        with pytest.raises(RemoteLostError, match=f"a batch uses image {image} twice: name each image once"):
+            program.stream.call(m.Op.BATCH, twice)
+        honest.submit(honest.record().clear(surface, (1, 0, 0, 1)))
+        assert surface.read(WAIT)[0, 0].tolist() == [255, 0, 0, 255]
+        other.stream.call(m.Op.BATCH, m.Batch(((other.open_image(surface), True),), encoded()))
+        assert surface.read(WAIT)[0, 0].tolist() == [255, 0, 0, 255]
+
+
+def _fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The viewer has no file descriptor for its next handle of an image."""
+    opened, failures = vks.Device.open_surface, [OSError("no file descriptor is free")]
+
+    def open_some(device: vks.Device, descriptor: Any) -> vks.Surface:
+        if failures:
+            raise failures.pop()
+        return opened(device, descriptor)
+
+    monkeypatch.setattr(vks.Device, "open_surface", open_some)
+
+
+@pytest.mark.rule("M4", "M16")
+@pytest.mark.parametrize("side", [8, 300])  # pixels: one message has 8 rows of 8, and 300 rows need several
+@pytest.mark.parametrize("use", ["draw", "upload", "read", "read of a program that reads too many", "present"])
+def test_a_turn_that_fails_at_the_viewer_passes_on(
+    stack: ExitStack, vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch, use: str, side: int
+) -> None:
+    ends = Ends(stack, vks_device)
+    honest = stack.enter_context(ends.open())
+    surface = stack.enter_context(honest.create_surface(side, side))
+    with surface.access():
+        honest.submit(honest.record().clear(surface, (1, 0, 0, 1)))
+        assert surface.read(WAIT)[0, 0].tolist() == [255, 0, 0, 255]
+        program = Program(stack, ends)
+        image = program.open_image(surface)
+        fd, pixels = _stage(side * side * 4)
+        pixels[:] = 9
+        stage = program.number(m.Op.ADD_STAGE, m.NewStage(side * side * 4), fd)
+        os.close(fd)
+        window = s.decode(m.Number, program.control.call(m.Op.OPEN_WINDOW, m.NewWindow(8, 8, "shown"))[0]).number
+        if use.endswith("too many"):
+            monkeypatch.setattr(viewer_requests, "MOST_READS", 0)
+        else:
+            _fail_once(monkeypatch)
+        turns = ends.host._relay._images[image].next_turn
+        with suppress(VkshareError, OSError):
+            if use == "present":
+                program.control.call(m.Op.PRESENT, m.Present(window, image))
+            elif use == "draw":
+                program.stream.call(m.Op.BATCH, m.Batch(((image, True),), encoded()))
+            else:
+                is_upload = use == "upload"
+                program.stream.call(m.Op.BATCH, m.Batch(((image, is_upload),), b"", stage, is_upload))
+        program.stream.close()
+        program.control.close()
+        picture = ends.viewer._pictures._pictures[image].first
+        assert picture is not None
+        wait_until(lambda: picture.mutex.statistics().key == turns + 1)
+        monkeypatch.undo()
+        assert surface.read(WAIT)[0, 0].tolist() == [255, 0, 0, 255]
+
+
+@pytest.mark.rule("M13", "M16")
+def test_a_window_that_the_viewer_cannot_show_is_refused(stack: ExitStack, vks_device: vks.Device) -> None:
+    ends = Ends(stack, vks_device)
+    program = Program(stack, ends)
+    most = vks_device.capabilities.max_dimension
+    for size in ((most + 1, 1), (1, most + 1)):
+        with pytest.raises(ValueError, match=f"a window has {size[0]}x{size[1]} pixels; the viewer allows 1 to {most}"):
+            program.control.call(m.Op.OPEN_WINDOW, m.NewWindow(*size, "too large"))
+    program.control.call(m.Op.OPEN_WINDOW, m.NewWindow(most, 1, "large"))
+    assert ends.viewer.statistics().state == "up"
 
 
 @pytest.mark.rule("M13", "M16")
@@ -283,3 +366,45 @@ def test_garbage_on_the_control_lane_ends_the_session_and_the_next_viewer_is_ser
                 wait_until(lambda: link.flush(WAIT) is None)  # it raises
     with vks.remote.Viewer(host.address, token=TOKEN, device=vks_device, headless=True), host.open(WAIT) as device:
         assert not device.is_lost
+
+
+@pytest.mark.rule("M13")
+def test_an_end_of_the_control_lane_ends_the_session_with_its_reason(
+    stack: ExitStack, vks_device: vks.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN, grace=0))
+    ready = wire.pack(m.Op.READY, 0, 0, s.encode(m.ViewerReady("a liar", ("rgba8unorm",), 1024, 4)))
+    with connect(host.address, TOKEN, events=LinkEvents(lambda *_: None)) as link:
+        link.send(0, ready)
+        assert link.flush(WAIT)
+        with link._changed:
+            outbox = link._session.outbox
+            outbox._append(outbox._lanes[0], None)
+        with suppress(VkshareError):
+            link.flush(WAIT)
+            link.send(0, ready)
+        wait_until(lambda: host._listener.link.state is LinkState.LOST)
+    assert "lane 0, control, was ended" in host._listener.link._why
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+    with vks.remote.Viewer(host.address, token=TOKEN, device=vks_device, headless=True), host.open(WAIT) as device:
+        assert not device.is_lost
+
+
+@pytest.mark.rule("M13")
+def test_an_event_with_a_field_out_of_its_bounds_ends_the_programs_connection(
+    stack: ExitStack, vks_device: vks.Device
+) -> None:
+    ends = Ends(stack, vks_device)
+    stack.enter_context(ends.showing())
+    honest, device = stack.enter_context(ends.open()), stack.enter_context(ends.open())
+    window = ends.host.window(16, 8, "shown")
+    stack.enter_context(device.create_swapchain(window))
+    wait_until(lambda: len(ends.viewer._windows._windows) == 1)
+    ((number, shown),) = ends.viewer._windows._windows.items()
+    event = b'{"event_type": "resize", "time_stamp": 1, "width": "x", "height": 2, "pixel_ratio": 1}'
+    ends.viewer._tell(shown.client, m.Input(number, event))
+    wait_until(lambda: device.is_lost)
+    with pytest.raises(RemoteLostError, match="a malformed input event of the viewer: width is 'x'"):
+        window.events()
+    wait_until(lambda: ends.viewer.statistics().programs == 1)  # although the program has closed nothing
+    assert not honest.is_lost
