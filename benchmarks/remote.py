@@ -6,8 +6,8 @@ The figures and their limits are those of the rules M1, M7 and M8, and of docs/r
 from __future__ import annotations
 
 import contextlib
-import statistics
 import json
+import statistics
 import subprocess
 import sys
 import time
