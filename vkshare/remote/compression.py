@@ -21,7 +21,7 @@ def zstandard() -> Any:
         return importlib.import_module("zstandard")
     except ImportError:
         raise UnsupportedError(
-            "a link between machines", "the package zstandard is not installed", "pip install vkshare[remote]"
+            "a link between machines", "the package zstandard is not installed", "pip install 'vkshare[remote]'"
         ) from None
 
 

@@ -66,7 +66,7 @@ def test_without_cuda_bindings_the_extra_is_named_and_the_surface_goes_on(vulkan
     with linear(vulkan) as surface:
         before = open_fds()
         with pytest.raises(
-            UnsupportedError, match=r"CUDA .*cuda-bindings is not installed; pip install vkshare\[cuda\]"
+            UnsupportedError, match=r"CUDA .*cuda-bindings is not installed; pip install 'vkshare\[cuda\]'"
         ):
             vks.interop.cuda.open(surface)
         with pytest.raises(UnsupportedError, match="cuda-bindings is not installed"):
@@ -258,7 +258,7 @@ def test_a_fence_that_cuda_cannot_have_is_refused_and_goes_on(vulkan: vks.Device
     with vulkan.create_fence() as fence, vulkan.adopt_fence(fence.handle) as adopted:
         before = open_fds()
         fake_cuda(None)
-        with pytest.raises(UnsupportedError, match=r"pip install vkshare\[cuda\]"):
+        with pytest.raises(UnsupportedError, match=r"pip install 'vkshare\[cuda\]'"):
             vks.interop.cuda.open_fence(fence)
         fake_cuda(ELSEWHERE)
         with pytest.raises(DeviceMismatchError, match="Fake GPU 0"):

@@ -80,9 +80,9 @@ def test_a_bomb_or_a_lie_about_the_size_is_refused_with_little_memory(
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(UnsupportedError, match=r"pip install vkshare\[remote\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install 'vkshare\[remote\]'"):
         Compressor()
-    with pytest.raises(UnsupportedError, match=r"pip install vkshare\[remote\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install 'vkshare\[remote\]'"):
         LinkListener("127.0.0.1:0", "a token of the tests", events=LinkEvents(print))
-    with pytest.raises(UnsupportedError, match=r"pip install vkshare\[remote\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install 'vkshare\[remote\]'"):
         connect("127.0.0.1:1", "a token of the tests", events=LinkEvents(print))
