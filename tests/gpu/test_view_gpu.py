@@ -24,7 +24,7 @@ from vkshare.view import messages
 from vkshare.view.display_pixels import to_rgba8
 from vkshare.view.tiles import Tiles
 
-pytestmark = [unhurried, pytest.mark.driver_dependent]
+pytestmark = unhurried
 
 Array = np.ndarray[Any, Any]
 Open = Callable[..., vks.Device]
