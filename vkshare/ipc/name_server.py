@@ -176,7 +176,11 @@ class NameServer:
                 _log.exception("%r: a request failed", self)
             answer = names.refusal(error)
             self._closing = self._closing or isinstance(error, ClosedError)
-        one.sock.send(names.pack(answer))
+        try:
+            one.sock.send(names.pack(answer))
+        except OSError:
+            if one.input is None:
+                raise  # else the viewer has gone, and its events are still there
 
     def _accept(self, now: float) -> None:
         while self._count() < _MAX_CONNECTIONS:

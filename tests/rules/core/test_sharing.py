@@ -83,6 +83,8 @@ def test_each_handle_sees_what_the_other_one_drew_by_cpu_and_by_gpu(device: vks.
 def test_a_copy_sees_what_an_image_of_its_own_over_the_same_memory_drew(device: vks.Device) -> None:
     size, rounds = 512, 20
     for tiling in sorted(device.capabilities.tilings):
+        if tiling == "linear" and device.adapter.kind == "gpu":
+            continue  # NVIDIA draws no triangles on linear surfaces
         with (
             device.create_surface(size, size, tiling=tiling) as surface,
             surface.export() as descriptor,

@@ -325,6 +325,15 @@ def test_events_come_in_order_behind_the_request_and_the_end_releases_what_is_he
 
 
 @pytest.mark.rule("W5")
+def test_a_viewer_that_goes_before_it_is_answered_has_sent_its_events(server: NameServer) -> None:
+    call = names.Call(server.path, names.INPUT)
+    call.sock.send(press("a"))
+    call.close()
+    turn(server)
+    assert [(kind, key) for _, kind, key in taken(server)] == [("key_down", "a"), ("key_up", "a"), ("close", "")]
+
+
+@pytest.mark.rule("W5")
 def test_a_malformed_event_ends_its_own_viewer_only(server: NameServer) -> None:
     before = open_fds()
     good, bad = names.Call(server.path, names.INPUT), names.Call(server.path, names.INPUT)
