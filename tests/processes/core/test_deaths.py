@@ -310,7 +310,8 @@ def test_a_party_killed_at_any_moment_leaves_a_whole_frame_or_an_abandoned_surfa
     device = vks_open()
     surface = device.create_surface(64, 64)
     dice = seeded()
-    kills = rounds(10_000, 200 if vks_adapter.backend == "cpu" else 40)
+    is_quick = vks_adapter.backend == "cpu"
+    kills = rounds(10_000, 60 if is_quick else 15, full=200 if is_quick else 40)
     outcomes = {"abandoned": 0, "whole": 0}
     took = []
     for _ in range(kills):

@@ -46,7 +46,7 @@ def await_death(end: subprocess.Popen[str]) -> None:
 def test_a_viewer_that_dies_at_any_point_is_noticed_and_the_next_one_draws(stack: ExitStack) -> None:
     host = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN, keepalive=KEEPALIVE, grace=GRACE))
     dice, counts = seeded(), list[Counter[str]]()
-    for _ in range(rounds(300, 3, full=20)):
+    for _ in range(rounds(300, 2, full=20)):
         with process(VIEWER, host.address, TOKEN, kill_at=point(dice)) as (viewer, _):
             devices = devices_of(str(host.path), viewer, 3)
             with working(devices):
@@ -65,7 +65,7 @@ def test_a_host_that_dies_at_any_point_is_noticed_by_programs_and_viewer(
     stack: ExitStack, vks_device: vks.Device
 ) -> None:
     dice, counts = seeded(), list[Counter[str]]()
-    for _ in range(rounds(300, 3, full=20)):
+    for _ in range(rounds(300, 2, full=20)):
         with process(HOST, TOKEN, kill_at=point(dice)) as (host, words):
             if words:
                 address, path = words
@@ -91,7 +91,7 @@ def test_a_program_that_dies_at_any_point_leaves_nothing_and_stops_no_other_one(
     ends = Ends(stack, vks_device, rate=20_000_000)
     dice, counts = seeded(), list[Counter[str]]()
     with ends.open() as device:
-        for _ in range(rounds(300, 4, full=20)):
+        for _ in range(rounds(300, 2, full=20)):
             with process(PROGRAM, str(ends.host.path), kill_at=point(dice)) as (program, _):
                 await_death(program)
                 draws(device)
@@ -114,7 +114,7 @@ def test_compositors_that_die_at_any_point_show_each_frame_once_and_the_client_g
     stack.enter_context(sender)
     sender.publish("frames")
     dice, number, last = seeded(), 0, 0
-    for _ in range(rounds(300, 3, full=20)):
+    for _ in range(rounds(300, 2, full=20)):
         with process(COMPOSITOR, str(ends.host.path), "frames", kill_at=point(dice)) as (compositor, words):
             while compositor.poll() is None:
                 with contextlib.suppress(vks.AcquireTimeout, vks.ClosedError), sender.frame(timeout=0.05) as frame:

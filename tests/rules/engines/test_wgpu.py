@@ -217,7 +217,7 @@ def ends_in_each_order(orders: int) -> None:
 
 @pytest.mark.rule("E14")
 def test_texture_surface_devices_and_engine_end_in_any_order() -> None:
-    run_with_layer(ends_in_each_order, rounds(120, 24, full=120), timeout=200)
+    run_with_layer(ends_in_each_order, rounds(120, 12, full=120), timeout=200)
 
 
 def many_textures(count: int) -> tuple[int, int]:

@@ -115,18 +115,25 @@ def test_video_is_near_the_picture_the_badge_names_it_and_lossless_is_exact_agai
 
 
 _SEES_VIDEO = 'document.getElementById("picture").style.opacity === "0"'
-_CHANGES = [
-    "",
-    "delete window.MediaStreamTrackGenerator",
-    "HTMLVideoElement.prototype.requestVideoFrameCallback = () => 0",
-    "WritableStreamDefaultWriter.prototype.write = async () => { throw new Error('the track has ended'); }",
-    "WritableStreamDefaultWriter.prototype.write = () => new Promise(() => {});"
+_CHANGES = {
+    "as it is": "",
+    "no tracks": "delete window.MediaStreamTrackGenerator",
+    "unseen": "HTMLVideoElement.prototype.requestVideoFrameCallback = () => 0",
+    "refused": "WritableStreamDefaultWriter.prototype.write = async () => { throw new Error('the track has ended'); }",
+    "stuck": "WritableStreamDefaultWriter.prototype.write = () => new Promise(() => {});"
     "Object.defineProperty(WritableStreamDefaultWriter.prototype, 'desiredSize', { value: -4 })",
-]
+}
+_BRIEF = ("as it is", "no tracks")  # the others in make test-full
 
 
 @pytest.mark.rule("W3", "W7")
-@pytest.mark.parametrize("script", _CHANGES, ids=["as it is", "no tracks", "unseen", "refused", "stuck"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=name, marks=() if name in _BRIEF else pytest.mark.full)
+        for name, script in _CHANGES.items()
+    ],
+)
 def test_video_is_seen_in_a_video_element_or_on_the_canvas_and_exact_tiles_follow_it(
     show: Any, new_page: Any, script: str
 ) -> None:
