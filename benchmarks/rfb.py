@@ -11,13 +11,13 @@ import select
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.xvfb import started
 from vkshare.util.closing import Scoped
 
 _STARTS_WITHIN = 20.0  # seconds
@@ -43,21 +43,12 @@ def tigervnc(width: int, height: int, rate: int = 60) -> Iterator[Server]:
     program = shutil.which("Xtigervnc")
     if not program:
         raise NoVnc("tigervnc is not installed (Debian: tigervnc-standalone-server)")
-    quiet = subprocess.DEVNULL
     with tempfile.TemporaryDirectory(prefix="vkshare-vnc-") as folder:
         path = Path(folder) / "rfb"
         command = [program, "-displayfd", "1", "-geometry", f"{width}x{height}", "-depth", "24", "-SecurityTypes"]
         command += ["None", "-rfbport", "-1", "-rfbunixpath", str(path), "-FrameRate", str(rate), "-nolisten", "tcp"]
-        with subprocess.Popen(command, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True) as server:
-            try:
-                assert server.stdout
-                ready, _, _ = select.select([server.stdout], [], [], _STARTS_WITHIN)
-                number = server.stdout.readline().strip() if ready else ""
-                if not number:
-                    raise NoVnc("Xtigervnc did not start")
-                yield Server(f":{number}", path)
-            finally:
-                server.terminate()
+        with started(command, NoVnc("Xtigervnc did not start")) as server:
+            yield Server(server.display, path)
 
 
 class Client(Scoped):

@@ -24,12 +24,8 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def xvfb(width: int = 1920, height: int = 1200) -> Iterator[Server]:
-    """A server on a free display. Its clients must be gone before the block ends. NoXvfb."""
-    program = shutil.which("Xvfb")
-    if not program:
-        raise NoXvfb("Xvfb is not installed")
-    command = [program, "-displayfd", "1", "-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp", "-noreset"]
+def started(command: list[str], failure: Exception) -> Iterator[Server]:
+    """Runs an X server that writes its display's number to stdout. `failure`: it did not start."""
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True) as server:
         try:
@@ -37,7 +33,18 @@ def xvfb(width: int = 1920, height: int = 1200) -> Iterator[Server]:
             ready, _, _ = select.select([server.stdout], [], [], _STARTS_WITHIN)
             number = server.stdout.readline().strip() if ready else ""
             if not number:
-                raise NoXvfb("Xvfb did not start")
+                raise failure
             yield Server(f":{number}", server.pid)
         finally:
             server.terminate()
+
+
+@contextlib.contextmanager
+def xvfb(width: int = 1920, height: int = 1200) -> Iterator[Server]:
+    """A server on a free display. Its clients must be gone before the block ends. NoXvfb."""
+    program = shutil.which("Xvfb")
+    if not program:
+        raise NoXvfb("Xvfb is not installed")
+    command = [program, "-displayfd", "1", "-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp", "-noreset"]
+    with started(command, NoXvfb("Xvfb did not start")) as server:
+        yield server

@@ -32,8 +32,10 @@ def device(vks_device: Device) -> Device:
 
 
 @pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    """Closes the objects of a test, in reverse."""
+def stack(request: pytest.FixtureRequest) -> Iterator[ExitStack]:
+    """Closes the objects of a test, in reverse, and before the test's device."""
+    if "vks_device" in request.fixturenames:
+        request.getfixturevalue("vks_device")
     with ExitStack() as made:
         yield made
 

@@ -14,7 +14,7 @@ import pytest
 
 import vkshare as vks
 from support.fd_counts import open_fds
-from support.remote_ends import WAIT, random_pixels
+from support.remote_ends import WAIT, Ends, random_pixels
 from support.shared_handles import wait_until
 from vkshare.errors import VkshareError
 
@@ -72,6 +72,16 @@ def until_lost(device: vks.Device) -> None:
     wait_until(lambda: device.is_lost)
     with pytest.raises(VkshareError, match="lost"):
         device.create_surface(8, 8)
+
+
+def await_end(ends: Ends, counts: list[Counter[str]]) -> None:
+    """Waits until one program alone is left, and nothing of those that have ended."""
+    wait_until(lambda: ends.viewer.statistics().programs == 1)
+    wait_until(lambda: ends.viewer._server.statistics().workers == 1)
+    wait_until(lambda: not ends.host._relay._images)
+    wait_until(lambda: pictures_of(ends.viewer) == 0)
+    ends.viewer._device.wait_idle(WAIT)
+    keeps_its_files(counts)
 
 
 def pictures_of(viewer: vks.remote.Viewer) -> int:

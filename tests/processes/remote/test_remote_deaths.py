@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import numpy as np
@@ -21,12 +20,6 @@ import vkshare as vks
 from vkshare.errors import AbandonedError, VkshareError
 
 pytestmark = pytest.mark.no_driver
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 def _own_for_ever(path: str, descriptor: vks.SurfaceDescriptor, key: int, drawn: int) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 from support.numbered_kills import point
 from support.remote_ends import TOKEN, WAIT, Ends
-from support.remote_kills import draws, keeps_its_files, pictures_of, until_lost, working
+from support.remote_kills import await_end, draws, keeps_its_files, until_lost, working
 from support.remote_programs import COMPOSITOR, GRACE, HOST, KEEPALIVE, PROGRAM, VIEWER, process
 from support.run_volumes import rounds, seeded, unhurried
 from support.shared_handles import wait_until
@@ -22,12 +21,6 @@ from vkshare.remote.device import open_device
 
 pytest_plugins = ["support.published_names"]
 pytestmark = [pytest.mark.no_driver, pytest.mark.program, pytest.mark.rule("M6", "M17"), unhurried]
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 def devices_of(path: str, end: subprocess.Popen[str], count: int) -> list[vks.Device]:
@@ -95,12 +88,7 @@ def test_a_program_that_dies_at_any_point_leaves_nothing_and_stops_no_other_one(
             with process(PROGRAM, str(ends.host.path), kill_at=point(dice)) as (program, _):
                 await_death(program)
                 draws(device)
-            wait_until(lambda: ends.viewer.statistics().programs == 1)
-            wait_until(lambda: ends.viewer._server.statistics().workers == 1)
-            wait_until(lambda: not ends.host._relay._images)
-            wait_until(lambda: pictures_of(ends.viewer) == 0)
-            ends.viewer._device.wait_idle(WAIT)
-            keeps_its_files(counts)
+            await_end(ends, counts)
 
 
 @pytest.mark.usefixtures("runtime")

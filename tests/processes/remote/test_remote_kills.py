@@ -15,22 +15,15 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 from support.remote_ends import TOKEN, WAIT, Ends, random_pixels
-from support.remote_kills import draws, keeps_its_files, pictures_of, until_lost, working
+from support.remote_kills import await_end, draws, keeps_its_files, until_lost, working
 from support.remote_programs import GRACE, HOST, KEEPALIVE, PROGRAM, VIEWER, process
 from support.run_volumes import rounds, seeded, unhurried
-from support.shared_handles import wait_until
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, RemoteLostError
 from vkshare.remote.device import open_device
 
 pytestmark = [pytest.mark.no_driver, pytest.mark.program, unhurried]
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 # ---- viewers --------------------------------------------------------------------------------------------------------
@@ -122,12 +115,7 @@ def _end_programs(ends: Ends, end: Callable[[subprocess.Popen[str]], None], coun
                 time.sleep(dice.uniform(0, 0.05))
                 end(program)
                 draws(device)
-            wait_until(lambda: ends.viewer.statistics().programs == 1)
-            wait_until(lambda: ends.viewer._server.statistics().workers == 1)
-            wait_until(lambda: not ends.host._relay._images)
-            wait_until(lambda: pictures_of(ends.viewer) == 0)
-            ends.viewer._device.wait_idle(WAIT)
-            keeps_its_files(counts)
+            await_end(ends, counts)
 
 
 @pytest.mark.rule("M6")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from unittest.mock import Mock
 
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.no_driver
 
 SOON = 20.0  # seconds; it ends hangs alone
 WIDTH, HEIGHT = 12, 10  # some hundred bytes, which a link takes without having measured its path (rule M8)
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 class Far:

@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -32,12 +31,6 @@ from vkshare.server import wire
 from vkshare.util import shared_memory
 
 pytestmark = [pytest.mark.no_driver, unhurried]
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 class Program:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -108,12 +108,6 @@ class Programs:
             surfaces = [opened.enter_context(first.create_surface(SIZE, SIZE)) for _ in range(SURFACES)]
             run_others([opened.enter_context(surface.export()) for surface in surfaces])
             return pictures(surfaces, steps)
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 def _perform_all(device: vks.Device, descriptors: list[vks.SurfaceDescriptor], steps: list[Step]) -> None:

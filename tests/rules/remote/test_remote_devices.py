@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import resource
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
@@ -30,12 +29,6 @@ from vkshare.server.session import ServedClient
 from vkshare.server.session_state import Route
 
 pytestmark = pytest.mark.no_driver
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -17,12 +16,6 @@ from vkshare.errors import UnsupportedError
 
 pytest_plugins = ["support.published_names"]
 pytestmark = [pytest.mark.no_driver, pytest.mark.rule("M15", "W1"), pytest.mark.usefixtures("runtime")]
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 def test_another_program_of_the_host_opens_a_picture_by_its_name_and_watches_it(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -16,12 +15,6 @@ from vkshare.view.window import PictureWindow
 
 pytest_plugins = ["support.published_names"]
 pytestmark = [pytest.mark.no_driver, pytest.mark.rule("M15", "W2"), pytest.mark.usefixtures("runtime")]
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 def test_a_window_at_the_viewer_shows_the_picture_and_keeps_its_title(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -18,12 +17,6 @@ from vkshare.remote import relay_messages as m
 from vkshare.remote import viewer_windows
 
 pytestmark = pytest.mark.no_driver
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 def _show(device: vks.Device, swapchain: vks.Swapchain, number: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import numpy as np
@@ -15,12 +14,6 @@ from support.shared_handles import wait_until
 import vkshare as vks
 from vkshare.errors import AcquireTimeout, InvalidCallError, UnsupportedError
 from vkshare.formats import FORMATS
-
-
-@pytest.fixture
-def stack(vks_device: vks.Device) -> Iterator[ExitStack]:  # closed before the device
-    with ExitStack() as opened:
-        yield opened
 
 
 @pytest.fixture
