@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from vkshare.core.published import Published
 from vkshare.core.viewer_input import InputSender, ViewerEvents
 from vkshare.ipc.viewer_events import ViewerEvent
+from vkshare.view.sources import published_name
 
 _log = logging.getLogger("vkshare.view")
 
@@ -36,7 +36,7 @@ class ViewerInput:
     def __init__(self, source: Any, on_event: Callable[[ViewerEvent], object] | None) -> None:
         if on_event is not None and not callable(on_event):
             raise TypeError(f"on_event must be a function of one event, or None, not {type(on_event).__name__}")
-        self._name = source.name if isinstance(source, Published) else source if isinstance(source, str) else ""
+        self._name = published_name(source)
         self._on_event = on_event
         self._waiting = ViewerEvents()
         self._senders: dict[int, InputSender] = {}  # by viewer

@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vkshare.core.pipe_ends import Receiver
-from vkshare.core.published import Published
 from vkshare.errors import AcquireTimeout, ClosedError, DeviceLostError, VkshareError
 from vkshare.util.closing import Scoped
 from vkshare.view import messages
-from vkshare.view.sources import Source
+from vkshare.view.sources import Source, published_name
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
@@ -84,7 +83,7 @@ class Show(Scoped):
         on_change: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
-        self._name = source.name if isinstance(source, Published) else source if isinstance(source, str) else ""
+        self._name = published_name(source)
         self._arguments = self._name or source, device, name  # what vks.find() returned is of one publisher
         self._is_watched = not isinstance(source, Receiver)
         self._on_change = on_change

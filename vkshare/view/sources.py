@@ -142,3 +142,10 @@ def _publisher(source: Any) -> int:
     if isinstance(source, published.Published):
         source = source.name
     return published.look_up(source).pid if isinstance(source, str) else 0
+
+
+def published_name(source: Any) -> str:
+    """The name, where the source is given by one; "" for an object."""
+    if isinstance(source, published.Published):
+        return source.name
+    return source if isinstance(source, str) else ""

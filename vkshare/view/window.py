@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from vkshare.core.commands import CommandList
-from vkshare.core.published import Published
 from vkshare.core.surface import Surface
 from vkshare.core.viewer_input import InputSender
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, UnsupportedError, VkshareError
@@ -19,7 +18,7 @@ from vkshare.present.targets import Headless
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.view.display_pixels import to_rgba8
 from vkshare.view.fitting import first_size, fit
-from vkshare.view.sources import Source
+from vkshare.view.sources import Source, published_name
 from vkshare.view.window_input import WindowInput
 from vkshare.window.window import Window
 
@@ -98,9 +97,9 @@ class PictureWindow(FlagClosing):
                 )
                 self.window = target if isinstance(target, Window) else None
                 self._showing = _Showing(watched, target, can_capture)
-        name = source.name if isinstance(source, Published) else source
+        name = published_name(source)
         self._input = WindowInput()
-        self._sender = InputSender(name) if isinstance(name, str) and self.window is not None else None
+        self._sender = InputSender(name) if name and self.window is not None else None
         if self._sender is not None:
             self._made.callback(self._sender.close)
         self._target = target
