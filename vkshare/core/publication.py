@@ -135,8 +135,8 @@ class Publication(FlagClosing):
         if self._owner != os.getpid():
             return
         self._closed = True
-        self._server.close()  # and the waits of events()
-        service.wake()
+        self._server.close()
+        service.wake()  # which ends the connections, and the waits of events()
         source = self._publisher.source
         if source is not None:
             source._drop_publication(self)
@@ -238,15 +238,8 @@ class _Server(NameServer):
         fds, until = super().interest(now)
         return fds, min(until, self._sample_at)
 
-    def close(self) -> None:
-        super().close()
-        self._end_waits()
-
     def _end(self) -> None:
         super()._end()
-        self._end_waits()
-
-    def _end_waits(self) -> None:
         if self._publisher.events is not None:
             self._publisher.events.close()
 
