@@ -73,7 +73,8 @@ def main() -> int:
     (ROOT / "build" / ".stamp").unlink(missing_ok=True)  # what was installed into the old one goes with it
     subprocess.run([python, "-m", "venv", "--clear", str(venv)], check=True)
     print(f"venv: {len(lines)} requirements", flush=True)
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
+    # Tests import a small part of it all, which is compiled then.
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--no-compile"]
     if subprocess.run([*pip, *lines], check=False).returncode:
         print("pip could not install them (is there a network, and an index that pip may use?)", file=sys.stderr)
         return 1

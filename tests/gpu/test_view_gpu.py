@@ -150,6 +150,7 @@ def test_a_page_that_stops_costs_the_producer_no_frame(publisher: vks.Device, se
 
 
 @pytest.mark.rule("W8")
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["rgba8unorm", "bgra8unorm", "rgba16unorm"])
 def test_a_lossless_recording_has_each_pixel_of_30_frames(publisher: vks.Device, tmp_path: Path, name: str) -> None:
     need_av()

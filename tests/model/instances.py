@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Instance:
-    """One size and scenario of a model. `defines` are macros that its source explains, `drops` its DROP_ macros."""
+    """One size and scenario of a model. `defines` are macros that its source explains, `drops` its DROP_ macros.
+
+    A `long` one is left to `make test-full`.
+    """
 
     model: str
     name: str
     defines: Mapping[str, int] = field(default_factory=dict)
     drops: tuple[str, ...] = ()
     pan_flags: tuple[str, ...] = ()
+    long: bool = False
 
 
 def drops(names: str) -> tuple[str, ...]:
@@ -59,8 +63,15 @@ QUICK: tuple[Instance, ...] = (
         "death in a ring",
         {**RING, "DEATHS": 1, "VICTIMS": 1},
         (*drops("WATCH_ALL WATCH_FIRST NON_OWNER_WAKE"), "REJECTED_OWNER_WAKES"),
+        long=True,
     ),
-    Instance("keyed_mutex", "owner and its witness die", {**RING, "DEATHS": 2, "WITNESS": 1}, drops("LOSER_WAKE")),
+    Instance(
+        "keyed_mutex",
+        "owner and its witness die",
+        {**RING, "DEATHS": 2, "WITNESS": 1},
+        drops("LOSER_WAKE"),
+        long=True,
+    ),
     Instance(
         "keyed_mutex",
         "newcomer dies",
@@ -129,11 +140,15 @@ QUICK: tuple[Instance, ...] = (
         drops("ORPHANED MARK_BEFORE_SIGNAL SIGNAL_IN_ORDER SIGNAL_CHECK OWN_QUEUE_ONLY REAPED SIGNALLER RECOVER_WAITS"),
     ),
     Instance("remote", "one image", SMOOTH, drops("TURNS LAST_PART STALE_TURN LANES")),
-    Instance("remote", "two images", {**SMOOTH, **TWO_IMAGES, "BREAKS": 1}, ()),
+    Instance("remote", "two images", {**SMOOTH, **TWO_IMAGES, "BREAKS": 1}, (), long=True),
     Instance("remote", "the connection breaks", {**SMOOTH, "BREAKS": 1}, drops("DUPLICATE RESEND")),
     Instance("remote", "a program dies", {**SMOOTH, "DEATHS": 1}, drops("UNSENT DRAIN")),
     Instance(
-        "remote", "a program dies, uploads wait", {**SMOOTH, "DEATHS": 1, "WORK0": 211, "WORK1": 21}, drops("YIELD")
+        "remote",
+        "a program dies, uploads wait",
+        {**SMOOTH, "DEATHS": 1, "WORK0": 211, "WORK1": 21},
+        drops("YIELD"),
+        long=True,
     ),
     Instance("remote", "another session", {**SMOOTH, "LOSSES": 1}, drops("GENERATION SENDER_GENERATION")),
 )

@@ -11,6 +11,8 @@ import docstrings
 import pytest
 from results import ROOT
 
+pytestmark = pytest.mark.no_driver
+
 GOOD = '''
 class Base:
     """A base."""

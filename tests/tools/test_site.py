@@ -65,6 +65,7 @@ def test_the_reference_has_every_public_name_and_no_other() -> None:
     assert _documented() - extra == _public()
 
 
+@pytest.mark.full
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (make venv)")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]

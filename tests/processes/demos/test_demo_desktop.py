@@ -79,6 +79,7 @@ def test_the_compositor_may_be_in_the_same_process(only_on_cpu: None) -> None:
         assert f"\n{name} " in run.stdout
 
 
+@pytest.mark.full
 @pytest.mark.rule("R18")
 def test_in_a_window_all_are_seen_at_once_and_can_be_dragged_and_escape_ends_it(
     vks_adapter: Any, x11: XDisplay

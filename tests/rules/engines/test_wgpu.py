@@ -46,14 +46,14 @@ def keyed_turns(turns: int) -> int:
 
 
 @pytest.mark.rule("E11", "E12", "E13")
-def test_a_thousand_turns_with_another_vkdevice_are_byte_equal_both_ways() -> None:
-    assert run_with_layer(keyed_turns, rounds(10_000, 1000, full=10_000), timeout=LONG) == 0
+def test_turns_with_another_vkdevice_are_byte_equal_both_ways() -> None:
+    assert run_with_layer(keyed_turns, rounds(10_000, 300, full=10_000), timeout=LONG) == 0
 
 
 @pytest.mark.rule("E10", "E13", "E14")
-@pytest.mark.parametrize("validation", ["above", "below"])
+@pytest.mark.parametrize("validation", ["above", pytest.param("below", marks=pytest.mark.full)])
 def test_the_validation_layer_is_silent_above_and_below(validation: str) -> None:
-    assert run_with_layer(keyed_turns, rounds(10_000, 50, full=1000), validation=validation, timeout=LONG) == 0
+    assert run_with_layer(keyed_turns, rounds(10_000, 20, full=1000), validation=validation, timeout=LONG) == 0
     run_with_layer(all_commands, validation=validation)
     run_with_layer(ends_in_each_order, 6, validation=validation)
 

@@ -47,6 +47,7 @@ def goldens(project: pytest.Pytester) -> set[str]:
 ALL = {*(f"array-{n}.png" for n in range(6)), "by-surface.png", "by-view.png"}
 
 
+@pytest.mark.full
 def test_references_are_taken_compared_and_reported_by_two_workers(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
