@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.wheel, pytest.mark.filterwarnings("ignore:unclosed <vk
 FORMATS = tuple(name for name, each in formats.FORMATS.items() if not each.is_depth)  # test_depth.py has the others
 COLOURS = tuple(name for name in FORMATS if not formats.get(name).is_integer)  # which blits and draws take
 
-
-def sources(to: str) -> tuple[str, ...]:
-    """All colours; in `make test` every third, which are others for the next target."""
-    step = rounds(1, 3, full=1)
-    return COLOURS[COLOURS.index(to) % step :: step]
 TILINGS = ("linear", "optimal")
 Draw = Callable[[vks.CommandList, dict[str, vks.Surface]], object]
 
@@ -153,6 +148,12 @@ def test_copies_agree_to_the_bit(both: Both, tiling: str, format_name: str) -> N
 
     actual, expected = both.draw(pictures, draw, tiling)
     assert_images_equal(actual, expected)
+
+
+def sources(to: str) -> tuple[str, ...]:
+    """All colours; in `make test` every third, which are others for the next target."""
+    step = rounds(1, 3, full=1)
+    return COLOURS[COLOURS.index(to) % step :: step]
 
 
 @pytest.mark.rule("E6")
