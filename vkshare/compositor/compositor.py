@@ -410,8 +410,9 @@ class Compositor(FlagClosing, Watchable):
     def _check_watchable(self) -> None:
         self._check()
 
-    def _show_last(self, outlet: Outlet) -> None:
+    def _show_last(self, outlet: Outlet) -> bool:
         self._wake()  # the next tick composites, whether or not a window has a frame
+        return True
 
     def _check(self) -> None:
         self._lock.check()

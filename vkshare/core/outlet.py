@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST_WATCHERS = 16  # of one source
 _HEARTBEAT = 1.0  # seconds between looks whether the source's device is still there
+_SHOW_AGAIN = 0.02  # seconds until the last picture of a source that could not give it is asked for again, at first
 _log = logging.getLogger("vkshare.watching")
 
 
@@ -45,6 +48,7 @@ class Outlet:
         self._serial = 0  # of the last frame
         self.copies = 0  # of one frame to one watcher
         self.skipped = 0  # copies for which a watcher had no surface
+        self._show_at, self._show_pause = math.inf, 0.0  # when the last picture is asked for again, and after that
         self.takes = 0  # of a surface: times that the service thread had it
         self._closed = False
 
@@ -81,8 +85,18 @@ class Outlet:
                 source._set_watched(self)
             with on_error(lambda: self.drop(watcher)):
                 service.add(self)
-                source._show_last(self)
+                self._show(source, time.monotonic(), _SHOW_AGAIN)
+                service.wake()
         return watcher
+
+    def _show(self, source: Watchable, now: float, pause: float) -> None:
+        """Have the last picture copied for watchers that have none, or ask again after a pause.
+
+        A frame that is being presented was copied for the watchers of before, and is no last picture
+        yet: without a second look, one that joins now would wait for the next frame.
+        """
+        self._show_pause = min(2 * pause, _HEARTBEAT)
+        self._show_at = math.inf if source._show_last(self) else now + pause
 
     def drop(self, watcher: Watcher) -> None:
         """Ends a watcher's pipe. Idempotent."""
@@ -235,6 +249,8 @@ class Outlet:
         fds: dict[int, int] = {}
         until = now if self._over else now + _HEARTBEAT
         for watcher in self._watchers:
+            if not watcher.serial:
+                until = min(until, self._show_at)
             if watcher.is_behind:
                 try:
                     more, due = watcher.interest(now)
@@ -249,6 +265,10 @@ class Outlet:
         if source is None or (self._watchers and self._watchers[0].picture.device._is_unusable):
             self.close()
             return
+        if now >= self._show_at:
+            self._show_at = math.inf
+            if not all(watcher.serial for watcher in self._watchers):
+                self._show(source, now, self._show_pause)
         with self._lock:
             self._work(now)
             over = self._settle()

@@ -105,8 +105,9 @@ class Watchable:
         """There are watchers now, or there are none any more. Any thread calls it."""
         self._watched = outlet
 
-    def _show_last(self, outlet: Outlet) -> None:
-        """Have the last picture copied for a new watcher, where it is to be had. Must not wait."""
+    def _show_last(self, outlet: Outlet) -> bool:
+        """Have the last picture copied for new watchers. False: it is not to be had now. Must not wait."""
+        return True  # what has none gives the next frame
 
     def _picture(self) -> Picture:
         """The device of the pictures, and their size and format now. ClosedError: the source is closed."""

@@ -175,20 +175,22 @@ class FrameCapture:
             finally:
                 frame.close()
 
-    def show_last(self, outlet: Outlet) -> None:
+    def show_last(self, outlet: Outlet) -> bool:
         """Copies the picture that is shown for new watchers of a headless target, if it can be had at once."""
         swapchain = self._swapchain
         try:
             frame = swapchain._acquire_shown(0)
         except (VkshareError, TimeoutError):  # nothing was presented, or the image is out
-            return
+            return False
         try:
-            if swapchain._adopt(frame.index, frame.generation):
+            is_there = swapchain._adopt(frame.index, frame.generation)
+            if is_there:
                 outlet.show_last(frame.view.surface)
         except VkshareError:  # another thread resized the swapchain, and presents soon
-            pass
+            return False
         finally:
             frame.close()
+        return is_there
 
     def close(self) -> None:
         for segment in self._segments.values():

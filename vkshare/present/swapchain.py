@@ -410,9 +410,9 @@ class Swapchain(ImageSurfaces, Watchable):
         if not self.is_closed:
             self._hook()
 
-    def _show_last(self, outlet: Outlet) -> None:
+    def _show_last(self, outlet: Outlet) -> bool:
         assert self._shown is not None
-        self._shown.show_last(outlet)
+        return self._shown.show_last(outlet)
 
     def _start(self, size: tuple[int, int], capture: bool) -> None:
         self._set_mode(*self._images.mode(self._mode))

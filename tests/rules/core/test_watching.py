@@ -24,7 +24,7 @@ from support.shared_handles import opened, wait_until
 
 import vkshare as vks
 from vkshare.core import watching
-from vkshare.core.outlet import MOST_WATCHERS
+from vkshare.core.outlet import MOST_WATCHERS, Outlet
 from vkshare.errors import AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
 
 pytest_plugins = ["support.published_names"]
@@ -148,6 +148,31 @@ def test_a_resize_ends_the_watchers_pipe_and_another_watch_has_the_new_size(
         wait_until(lambda: has_ended(receiver))
         with watching.watch(swapchain, device) as again:
             assert pixels_of(again).shape == (size[1], size[0], 4)
+
+
+@pytest.mark.rule("W4")
+def test_a_watcher_that_joins_while_the_first_frame_of_a_size_is_presented_gets_it(
+    device: vks.Device, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That frame was copied for the watchers of before, and is not shown yet."""
+    with device.create_swapchain(vks.Headless(16, 8)) as swapchain:
+        _present(swapchain, 1)
+        first = stack.enter_context(watching.watch(swapchain, device))
+        second = []
+        copy = Outlet.copy
+
+        def copy_and_watch_again(outlet: Outlet, surface: vks.Surface) -> None:
+            copy(outlet, surface)
+            monkeypatch.undo()
+            second.append(stack.enter_context(watching.watch(swapchain, device)))
+
+        monkeypatch.setattr(Outlet, "copy", copy_and_watch_again)
+        swapchain.resize(20, 10)
+        _present(swapchain, 77)
+        with second[0].frame(LIMIT) as (surface, _):
+            assert surface.width == 20
+            assert (surface.read() == 77).all()
+        wait_until(lambda: has_ended(first))
 
 
 @pytest.mark.rule("W4")
