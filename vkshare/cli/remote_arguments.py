@@ -89,27 +89,25 @@ def check_certificate(certificate: str | None, key: str | None) -> tuple[str, st
         if key is not None:
             raise ArgumentError("--key is for --certificate")
         return None
-    from vkshare.remote import tls
-
     _check_certificate(certificate)
+    from vkshare.util import certificates
+
     file = certificate if key is None else key
+    advice = "give --key" if key is None else "give the file that has the certificate's key"
     try:
-        has_key = tls.has_key(file)
-    except OSError as error:
-        raise ArgumentError(f"--key {text_of(error)}") from None
-    if not has_key:
-        advice = "give --key" if key is None else "give the file that has the certificate's key"
-        raise ArgumentError(f"{file} has no private key: {advice}")
+        certificates.check_key(file, advice)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"--key: {text_of(error)}") from None
     return certificate, file
 
 
 def _check_certificate(file: str) -> None:
-    from vkshare.remote import tls
+    from vkshare.util import certificates
 
     try:
-        tls.certificates(file)
+        certificates.certificates(file)
     except (OSError, ValueError) as error:
-        raise ArgumentError(f"--certificate {text_of(error)}") from None
+        raise ArgumentError(f"--certificate: {text_of(error)}") from None
 
 
 def _check_address(text: str, certificate: str | None, what: str, instead: str) -> None:

@@ -76,7 +76,7 @@ def _certificate(args: argparse.Namespace) -> Certificate | None:
 
     if args.certificate is None:
         return None
-    return tls.load(args.certificate, args.key or args.certificate, hint="give --key FILE")
+    return tls.context_of((args.certificate, args.key or args.certificate), hint="give --key FILE")
 
 
 @contextlib.contextmanager

@@ -238,7 +238,7 @@ def test_a_certificate_without_its_key_is_named_and_so_is_the_option(tmp_path: P
     need_aiohttp()
     chain, key = certificate(tmp_path)
     assert cli.main(["view", "x", "--serve", "--certificate", str(chain)]) == 2
-    assert f"{chain} has no private key: give --key FILE" in capsys.readouterr().err
+    assert f"{chain} has no private key in PEM form: give --key FILE" in capsys.readouterr().err
     assert cli.main(["view", "x", "--serve", "--certificate", str(key)]) == 2
     assert f"{key} has no certificate" in capsys.readouterr().err
 
