@@ -48,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.discard()
         print(f"vkshare: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # it may come while modules are imported
+        return 130
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -59,8 +61,6 @@ def _run(argv: Sequence[str] | None) -> int:
         return status
     except VkshareError as error:
         return output.say(args.command, str(error), 1)
-    except KeyboardInterrupt:
-        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -87,7 +87,7 @@ class Scoped:
 
     __slots__ = ()
 
-    _unpicklable = ""  # what a program does in place of pickling the object; "": nothing refuses that
+    _unpicklable = ""  # why it cannot be pickled, or what to do instead; "": nothing refuses that
 
     if TYPE_CHECKING:
 
@@ -110,6 +110,7 @@ class Closing(Scoped):
 
     __slots__ = ()
 
+    _unpicklable = "it belongs to the process that made it"  # a copy that ends would close what both have
     _pid = 0  # the process that may close the object, because a forked child must not; 0: any
 
     if TYPE_CHECKING:

@@ -80,6 +80,17 @@ def test_output_that_goes_nowhere_is_one_line_and_a_status(command: str, kind: s
     assert "Warning" not in ended.stderr
 
 
+def test_ctrl_c_while_modules_are_imported_is_a_status_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> object:
+        raise KeyboardInterrupt(name)
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    assert cli.main(["info"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
 def test_closed_standard_streams_are_filled_before_a_page_of_shared_memory_is() -> None:
     program = (
         "import os, sys; from vkshare.cli import output; output.fill_closed_streams(); print(os.memfd_create('page'))"

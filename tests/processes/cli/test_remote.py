@@ -106,7 +106,10 @@ def test_a_viewers_wrong_arguments_are_named_as_options_and_variables(tmp_path: 
     cases = [
         (["foo"], "HOST:PORT: the address is 'foo'"),
         (["192.0.2.1:7"], "give --certificate FILE (the host's), or --certificate system"),
-        (["127.0.0.1:7", "--certificate", "nofile"], "--certificate: the certificate nofile cannot be read: No such file"),
+        (
+            ["127.0.0.1:7", "--certificate", "nofile"],
+            "--certificate: the certificate nofile cannot be read: No such file",
+        ),
         (["127.0.0.1:7", "--certificate", str(short)], f"--certificate: {short} has no certificate"),
         (["127.0.0.1:7", "--token-file", "nofile"], "--token-file nofile: No such file"),
         (["127.0.0.1:7", "--token-file", str(text)], f"--token-file {text}: the file is no text"),
@@ -198,7 +201,10 @@ def test_a_hosts_wrong_arguments_are_named_as_options_and_variables(tmp_path: Pa
             (["--certificate", "nofile"], "--certificate: the certificate nofile cannot be read: No such file"),
             (["--certificate", certificate, "--key", "nofile"], "--key: the key nofile cannot be read: No such file"),
             (["--certificate", certificate], f"{certificate} has no private key in PEM form: give --key"),
-            (["--certificate", certificate, "--key", certificate], f"{certificate} has no private key in PEM form: give the file"),
+            (
+                ["--certificate", certificate, "--key", certificate],
+                f"{certificate} has no private key in PEM form: give the file",
+            ),
         ]
         for arguments, words in cases:
             ended = _run("remote", *arguments)
