@@ -378,7 +378,7 @@ def test_a_forked_child_has_none_of_what_waits_and_pickles_for_itself(surface: v
         pickled = pickle.dumps(descriptor)
 
         def child() -> None:
-            assert len(open_fds()) <= before
+            assert len(open_fds()) <= before + 1  # with the pipe by which it reports
             again = pickle.dumps(descriptor)
             pickle.loads(again).close()
             pickle.loads(pickled).close()  # the parent's
