@@ -50,11 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit status of the program; 1 after an error, 2 for wrong arguments."""
     from vkshare import remote
+    from vkshare.remote.link import MOST_SECONDS
+    from vkshare.util import arguments
 
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     try:
         bind = remote_arguments.check_bind(args.bind, args.certificate)
         certificate = remote_arguments.check_certificate(args.certificate, args.key)
+        arguments.number("--grace", args.grace, 0, MOST_SECONDS)
         given = remote_arguments.given_token(args)
         token = given or secrets.token_urlsafe()
         with remote.Host(bind, token=token, certificate=certificate, grace=args.grace) as host:

@@ -16,7 +16,8 @@ from vkshare.cli import remote_arguments
 from vkshare.cli.output import say
 from vkshare.cli.remote_arguments import TOKEN_VARIABLE, ArgumentError
 from vkshare.errors import UnsupportedError, VkshareError
-from vkshare.remote.playout import MOST_DELAY
+from vkshare.remote.playout import MOST_DELAY, MOST_PLAYOUT
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare.remote import Viewer
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _ended_by_sigterm():
             remote_arguments.check_address(args.address, args.certificate)
+            arguments.number("--playout", args.playout, 0, MOST_PLAYOUT)
             if not args.headless:
                 _check_display()
             token = remote_arguments.given_token(args) or remote_arguments.asked_token()

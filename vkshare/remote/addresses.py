@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass
 
 from vkshare.errors import RemoteLostError
+from vkshare.util import arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,10 @@ def parse(text: str) -> Address:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         It is not "HOST:PORT".
     """
+    arguments.text("the address", text)
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -186,7 +186,7 @@ class Host(FlagClosing):
         Parameters
         ----------
         width, height
-            Pixels, 1 to 2**20.
+            Pixels, 1 to what the viewer's device allows (``max_dimension`` of its capabilities); 2**20 at most.
         title
             Text of its title bar, up to 256 characters.
 

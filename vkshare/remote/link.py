@@ -19,7 +19,7 @@ from vkshare.remote.inbox import Delivery
 from vkshare.remote.link_messages import LANE_WINDOW, MAX_MESSAGE, Acknowledgement, Close, Item
 from vkshare.remote.link_types import LinkEvents, LinkState, LinkStatistics
 from vkshare.remote.stream import Session, Stream
-from vkshare.util import forks
+from vkshare.util import arguments, forks
 from vkshare.util.closing import FlagClosing
 from vkshare.util.deadline import Deadline
 
@@ -31,14 +31,15 @@ _log = logging.getLogger("vkshare.remote")
 Events = LinkEvents | Callable[["Link"], LinkEvents]
 KEEPALIVE = 1.0  # seconds
 GRACE = 10.0  # seconds
+MOST_SECONDS = 86_400  # of both
 
 
 class Link(FlagClosing):
     """One end of a link. Thread-safe. Made by LinkListener and connect()."""
 
     def __init__(self, events: Events, keepalive: float, grace: float) -> None:
-        self.keepalive = _seconds("keepalive", keepalive, 0.001)
-        self.grace = _seconds("grace", grace, 0)
+        self.keepalive = arguments.number("keepalive", keepalive, 0.001, MOST_SECONDS)
+        self.grace = arguments.number("grace", grace, 0, MOST_SECONDS)
         self._own = forks.OwnLock(self)
         self._changed = threading.Condition(threading.Lock())  # guards all below
         self._state = LinkState.CONNECTING
@@ -380,9 +381,3 @@ class Link(FlagClosing):
                 self._session.outbox.statistics(),
                 self._session.inbox.statistics(),
             )
-
-
-def _seconds(name: str, value: float, least: float) -> float:
-    if not least <= value <= 86_400:
-        raise ValueError(f"{name} is {value} s; allowed are {least} to 86400 s")
-    return float(value)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 MOST_DELAY = 0.3  # seconds: a lost packet of a round trip of 200 ms, and the time to draw what has arrived late
+MOST_PLAYOUT = 2.0  # seconds: the most that a viewer may ask for
 _SLOT = 0.5  # seconds
 _SLOTS = 16  # that the estimate looks back
 # Of these, so many must have had the lateness that the delay follows. A loss that comes alone freezes the picture for

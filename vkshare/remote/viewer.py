@@ -22,18 +22,18 @@ from vkshare.remote.link import GRACE, KEEPALIVE, Link
 from vkshare.remote.link_client import connect
 from vkshare.remote.link_types import LinkEvents, LinkState
 from vkshare.remote.pictures import Pictures
-from vkshare.remote.playout import MOST_DELAY
+from vkshare.remote.playout import MOST_DELAY, MOST_PLAYOUT
 from vkshare.remote.viewer_requests import ViewerRequests
 from vkshare.remote.viewer_windows import ViewerWindows
 from vkshare.server import wire
 from vkshare.server.messages import decode, encode
 from vkshare.server.server import RenderServer
+from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing
 from vkshare.util.forks import OwnLock
 
 _log = logging.getLogger("vkshare.remote")
 
-_MOST_PLAYOUT = 2.0  # seconds
 _SLICE = 0.1  # seconds between two looks whether the link is there
 _PATIENCE = 3600.0  # seconds for one request: the host's requests wait for no program, but drivers may be slow
 
@@ -120,8 +120,7 @@ class Viewer(FlagClosing):
         grace: float = GRACE,
     ) -> None:
         self._closed = True  # until the constructor succeeds
-        if not 0 <= playout <= _MOST_PLAYOUT:
-            raise ValueError(f"playout is {playout} s; allowed are 0 to {_MOST_PLAYOUT:g} s")
+        playout = arguments.number("playout", playout, 0, MOST_PLAYOUT)
         self._own = OwnLock(self)
         self._lanes: dict[int, Lane] = {}
         self._stopping = threading.Event()

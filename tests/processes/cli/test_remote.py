@@ -114,6 +114,7 @@ def test_a_viewers_wrong_arguments_are_named_as_options_and_variables(tmp_path: 
         (["127.0.0.1:7", "--token-file", "nofile"], "--token-file nofile: No such file"),
         (["127.0.0.1:7", "--token-file", str(text)], f"--token-file {text}: the file is no text"),
         (["127.0.0.1:7", "--token-file", str(short)], f"the token of --token-file {short} has 5 characters"),
+        (["127.0.0.1:7", "--playout", "9"], "--playout is 9.0; allowed is 0 to 2"),
         (["127.0.0.1:7"], "no token: set VKSHARE_REMOTE_TOKEN, or give --token-file"),
     ]
     for arguments, words in cases:
@@ -200,6 +201,7 @@ def test_a_hosts_wrong_arguments_are_named_as_options_and_variables(tmp_path: Pa
             (["--key", key], "--key is for --certificate"),
             (["--certificate", "nofile"], "--certificate: the certificate nofile cannot be read: No such file"),
             (["--certificate", certificate, "--key", "nofile"], "--key: the key nofile cannot be read: No such file"),
+            (["--grace", "nan"], "--grace is nan; allowed is 0 to 86400"),
             (["--certificate", certificate], f"{certificate} has no private key in PEM form: give --key"),
             (
                 ["--certificate", certificate, "--key", certificate],

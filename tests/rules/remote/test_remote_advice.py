@@ -68,6 +68,17 @@ def test_a_window_of_a_local_device_names_the_variable_that_chose_it(
         vks_device.create_swapchain(host.window(16, 8))
 
 
+def test_arguments_of_another_type_are_named() -> None:
+    with pytest.raises(TypeError, match="the address must be a string, not int"):
+        vks.remote.Host(5, token=TOKEN)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the address must be a string, not NoneType"):
+        vks.remote.Viewer(None, token=TOKEN, headless=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="keepalive must be a number, not str"):
+        vks.remote.Host("127.0.0.1:0", token=TOKEN, keepalive="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="playout is 3.0; allowed is 0 to 2"):
+        vks.remote.Viewer("127.0.0.1:7", token=TOKEN, headless=True, playout=3)
+
+
 def test_a_certificate_without_its_key_or_its_file_is_named(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path, "host")
     none = tmp_path / "none.pem"
