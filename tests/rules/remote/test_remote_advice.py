@@ -75,7 +75,7 @@ def test_arguments_of_another_type_are_named() -> None:
         vks.remote.Viewer(None, token=TOKEN, headless=True)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="keepalive must be a number, not str"):
         vks.remote.Host("127.0.0.1:0", token=TOKEN, keepalive="x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="playout is 3.0; allowed is 0 to 2"):
+    with pytest.raises(ValueError, match=r"playout is 3.0; allowed is 0 to 2"):
         vks.remote.Viewer("127.0.0.1:7", token=TOKEN, headless=True, playout=3)
 
 
