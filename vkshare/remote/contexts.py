@@ -59,6 +59,7 @@ class Context:
     reads: deque[tuple[Callable[[], object], Reply]] = field(default_factory=deque)  # requests for more, not sent yet
     is_open: bool = True
     has_ended: bool = False  # the program is gone
+    has_lane: bool = True  # the viewer has not ended it
     _sequence: int = 0
     _outgoing: deque[_Outgoing] = field(default_factory=deque)
     _replies: dict[int, Reply] = field(default_factory=dict)

@@ -102,8 +102,13 @@ class Host(FlagClosing):
             generation = link.generation
             soon(lambda: self._arrived(link, generation, lane, data))
 
+        def on_end(lane: int) -> None:
+            generation = link.generation
+            soon(lambda: self._ended(link, generation, lane))
+
         return LinkEvents(
             on_message=on_message,
+            on_end=on_end,
             on_state=lambda state, why: soon(lambda: self._changed(state, why)),
             on_room=lambda: soon(self._relay.has_room),
         )
@@ -130,6 +135,10 @@ class Host(FlagClosing):
         except wire.ProtocolError as error:
             link.reject(f"the viewer sent a malformed message: {error}", generation=generation)
         link.consumed(0, len(data), generation=generation)
+
+    def _ended(self, link: Link, generation: int, lane: int) -> None:
+        if generation == link.generation:
+            self._relay.lane_ended(lane)
 
     def _changed(self, state: LinkState, why: str) -> None:
         if state in (LinkState.REPLACED, LinkState.LOST, LinkState.CLOSED):

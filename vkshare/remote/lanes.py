@@ -42,6 +42,7 @@ class Lane:
         self._to_session: deque[tuple[memoryview, int]] = deque()  # the rest of a message, and the message's length
         self._to_host: deque[bytes] = deque()
         self._queued = 0  # bytes of it
+        self._has_sent = False
         self._is_ending = False
         self._answers = wire.Splitter()
         here, there = socket.socketpair()
@@ -55,6 +56,7 @@ class Lane:
         server.loop.add(here.fileno(), READ, self._on_events)
         session = next(reversed(server.clients.values()))
         session.on_close(lambda _: self._session_closed())
+        session.on_worker_failure = self._died  # a request that is not executed passes its turns on to no program
 
     @property
     def is_closed(self) -> bool:
@@ -77,8 +79,7 @@ class Lane:
         if self.is_closed or self._is_ending:
             return
         self._is_ending = True
-        last = wire.pack(Op.NO_OP, _LAST, _GENERATION)
-        self._to_session.append((memoryview(last), 0))
+        self._to_session.append((memoryview(_end()), 0))
         self._write()
 
     def has_room(self) -> None:
@@ -86,6 +87,7 @@ class Lane:
         while self._to_host:
             if not self._link.send(self.number, self._to_host[0], generation=self._generation):
                 return
+            self._has_sent = True
             self._queued -= len(self._to_host.popleft())
 
     def _on_events(self, events: int, _: Sequence[int]) -> None:
@@ -156,4 +158,10 @@ class Lane:
             self._link.consumed(self.number, length, generation=self._generation)
         self._to_session.clear()
         with contextlib.suppress(VkshareError):
+            if not self._has_sent:  # a lane begins with its first message, and the host waits for its end
+                self._link.send(self.number, _end(), generation=self._generation)
             self._link.end(self.number, generation=self._generation)
+
+
+def _end() -> bytes:
+    return wire.pack(Op.NO_OP, _LAST, _GENERATION)

@@ -40,6 +40,7 @@ _log = logging.getLogger("vkshare.remote")
 MOST_IMAGES = 4096  # of all programs
 MOST_STAGES = 64  # of one program
 MOST_WINDOWS = 16  # of one program
+MOST_LANES = 192  # to the viewer, with those of programs that have ended: it has 256 sessions (server.MOST_CLIENTS)
 _PART = 512 << 10  # bytes of commands in one message
 _INLINE = 900 << 10  # bytes of commands beside their turns
 _LONG = 32 << 10  # bytes of commands that have run once they are on their way, as pixels have
@@ -65,7 +66,8 @@ class Relay:
         self._pictures: deque[Context] = deque()
         self._images: dict[int, Image] = {}
         self._by_inode: dict[tuple[int, int], int] = {}
-        self._waiting: list[tuple[ServedClient, Request]] = []  # for a viewer
+        self._waiting: deque[tuple[ServedClient, Request]] = deque()  # for a viewer, or for one of its lanes
+        self._ending: set[int] = set()  # lanes that have ended here, and not at the viewer yet
         self._lanes = itertools.count(1)  # no lane's number is used twice
         self._ids = itertools.count(1)
         self._stages = itertools.count()  # pixels may still arrive for one that was dropped
@@ -92,11 +94,28 @@ class Relay:
         """A viewer has connected, and says what it draws with."""
         assert self.link is not None
         self.viewer, self.generation = ready, self.link.generation
-        waiting, self._waiting = self._waiting, []
-        for client, request in waiting:
+        self._ending.clear()
+        self._begin_waiting()
+
+    def lane_ended(self, lane: int) -> None:
+        """The viewer has executed all of a program that has gone."""
+        self._ending.discard(lane)
+        context = self._contexts.get(lane)
+        if context is not None:  # the viewer has ended it first
+            context.has_lane = False
+        self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        while self._waiting and self._has_lane():
+            client, request = self._waiting.popleft()
             if not client.is_closed:
                 with client.containing_errors():
                     client.answer(request, self._begin(client))
+
+    def _has_lane(self) -> bool:
+        """Whether a viewer is there, and has room for one more program."""
+        here = sum(each.has_lane and each.generation == self.generation for each in self._contexts.values())
+        return self.viewer is not None and here + len(self._ending) < MOST_LANES
 
     def viewer_lost(self, why: str) -> None:
         """The viewer is gone, and with it all pixels."""
@@ -131,7 +150,7 @@ class Relay:
     def _open_context(self, client: ServedClient, request: Request) -> Answer | Later:
         if self in client.notes:
             raise InvalidCallError("this connection has a context: open another connection")
-        if self.viewer is None:
+        if self._waiting or not self._has_lane():
             self._waiting.append((client, request))
             return LATER
         return self._begin(client)
@@ -185,6 +204,8 @@ class Relay:
             return
         self._contexts.pop(context.number, None)
         if self.link is not None and self.viewer is not None:
+            if context.has_lane and context.generation == self.generation:
+                self._ending.add(context.number)
             context.guarded(lambda: context.link.end(context.number, generation=context.generation))
 
     # ---- images ------------------------------------------------------------------------------------------------

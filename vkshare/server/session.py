@@ -68,6 +68,7 @@ class ServedClient:
         self._splitter = wire.Splitter(lambda opcode, n_fds: checked(server.kinds, opcode, n_fds))
         self._unsent: deque[_Unsent] = deque()
         self._closing: list[Callable[[ServedClient], object]] = []
+        self.on_worker_failure: Callable[[], object] | None = None  # called where no worker could be started
         self._requester = trace_points.requester(number)
         server.loop.add(sock.fileno(), READ, self._on_socket_event, self._requester)
 
@@ -228,6 +229,8 @@ class ServedClient:
             request = self.state.worker_failed()
             request.close()
             self._fail(_failure_op(request), request, without_traceback(error))
+            if self.on_worker_failure is not None:
+                self.on_worker_failure()
 
     def _finish(self, request: Request, outcome: object) -> None:
         try:

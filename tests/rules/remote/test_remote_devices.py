@@ -178,6 +178,46 @@ def test_a_viewer_whose_device_is_lost_ends_the_session(stack: ExitStack, vks_de
 
 
 @pytest.mark.rule("M6")
+def test_a_viewer_that_can_start_no_thread_for_a_program_ends_the_session(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests pass no turn on, and other programs would wait for ever."""
+    first = ends.open()
+    surface = first.create_surface(8, 8)
+    with surface.access():
+        first.submit(first.record().clear(surface, (1, 0, 0, 1)))
+        surface.read(WAIT)
+
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("vkshare.server.server.ThreadWorker", no_thread)
+    second = ends.open()
+    with suppress(VkshareError), surface.export() as descriptor, second.open_surface(descriptor) as opened:
+        with opened.access():
+            second.submit(second.record().clear(opened, (0, 1, 0, 1)))
+    wait_until(lambda: first.is_lost)
+    with pytest.raises(RemoteLostError, match="the session of program 2 has died"):
+        ends.viewer.run()
+
+
+@pytest.mark.rule("M13")
+def test_a_program_waits_for_a_lane_while_the_viewer_works_for_those_that_have_ended(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vkshare.remote.relay.MOST_LANES", 2)
+    for _ in range(20):
+        with ends.open():
+            pass
+    with ends.open(), ends.open():
+        with pytest.raises(TimeoutError):
+            ends.host.open(0.2)
+    with ends.open() as device, device.create_surface(8, 8) as surface, surface.access():
+        device.submit(device.record().clear(surface, (1, 0, 0, 1)))
+        assert surface.read(WAIT)[0, 0, 0] == 255
+
+
+@pytest.mark.rule("M6")
 def test_a_loss_that_arrives_with_an_answer_is_noticed(
     stack: ExitStack, vks_device: vks.Device, tmp_path: Path
 ) -> None:
