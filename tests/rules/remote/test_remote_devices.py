@@ -193,9 +193,9 @@ def test_a_viewer_that_can_start_no_thread_for_a_program_ends_the_session(
 
     monkeypatch.setattr("vkshare.server.server.ThreadWorker", no_thread)
     second = ends.open()
-    with suppress(VkshareError), surface.export() as descriptor, second.open_surface(descriptor) as opened:
-        with opened.access():
-            second.submit(second.record().clear(opened, (0, 1, 0, 1)))
+    descriptor = surface.export()
+    with descriptor, suppress(VkshareError), second.open_surface(descriptor) as opened, opened.access():
+        second.submit(second.record().clear(opened, (0, 1, 0, 1)))
     wait_until(lambda: first.is_lost)
     with pytest.raises(RemoteLostError, match="the session of program 2 has died"):
         ends.viewer.run()
@@ -209,9 +209,8 @@ def test_a_program_waits_for_a_lane_while_the_viewer_works_for_those_that_have_e
     for _ in range(20):
         with ends.open():
             pass
-    with ends.open(), ends.open():
-        with pytest.raises(TimeoutError):
-            ends.host.open(0.2)
+    with ends.open(), ends.open(), pytest.raises(TimeoutError):
+        ends.host.open(0.2)
     with ends.open() as device, device.create_surface(8, 8) as surface, surface.access():
         device.submit(device.record().clear(surface, (1, 0, 0, 1)))
         assert surface.read(WAIT)[0, 0, 0] == 255
