@@ -152,5 +152,11 @@ def main() -> int:
     return int(any(results.count("failed") for results in all_results))
 
 
+def main_of_process() -> int:
+    """As main(); SIGTERM ends the jobs, too, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_of_process())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import report
 import run_tests
-from results import Case, Results
+from results import ROOT, Case, Results
 from support.time_limits import until
 from test_jobs import Job, all_jobs
 
@@ -101,6 +101,24 @@ def test_a_process_that_a_suite_leaves_behind_is_ended(tmp_path):
     )
     run(Job("cpu", "pytest", [[PYTHON, "-c", leave]]))
     until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+
+
+def test_sigterm_ends_the_jobs(tmp_path):
+    note = f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))"
+    wait = f"import os, pathlib, time; {note}; time.sleep(60)"
+    code = (
+        "import pathlib, sys, run_tests, test_jobs;"
+        f" run_tests.RESULTS = test_jobs.RESULTS = pathlib.Path({str(tmp_path)!r});"
+        f" job = test_jobs.Job('cpu', 'pytest', [[sys.executable, '-c', {wait!r}]]);"
+        " run_tests.all_jobs = lambda arguments, full: [job]; sys.argv = ['run_tests.py'];"
+        " sys.exit(run_tests.main_of_process())"
+    )
+    process = subprocess.Popen([PYTHON, "-c", code], cwd=ROOT / "tools", stdout=subprocess.DEVNULL)
+    pid = tmp_path / "pid"
+    until(lambda: pid.exists() and pid.read_text())
+    process.terminate()
+    assert process.wait(30) == 130
+    until(lambda: not is_alive(int(pid.read_text())))
 
 
 # ---- what is printed -------------------------------------------------------------------------------------------------
