@@ -77,7 +77,37 @@ typedef enum vks_format {
     /* depth, 0 to 1: cleared, copied, and the depth of draws; of optimal tiling on Vulkan */
     VKS_FORMAT_D16_UNORM,
     VKS_FORMAT_D32_FLOAT,
+    /* Y'CbCr in planes: 4:2:0 but for NV16 (4:2:2) and YUV444P; chroma in one plane of pairs, Cb first, but for I420 and
+     * YUV444P, which have a plane of Cb and one of Cr */
+    VKS_FORMAT_NV12,
+    VKS_FORMAT_P010, /* words whose upper 10 bits count */
+    VKS_FORMAT_I420,
+    VKS_FORMAT_NV16,
+    VKS_FORMAT_YUV444P,
 } vks_format;
+
+/* What the codes of a surface mean, by the numbers of ITU-T H.273. */
+typedef enum vks_primaries { VKS_PRIMARIES_BT709 = 1, VKS_PRIMARIES_BT601 = 6, VKS_PRIMARIES_BT2020 = 9 } vks_primaries;
+typedef enum vks_transfer {
+    VKS_TRANSFER_BT709 = 1, /* and BT.601 and BT.2020 */
+    VKS_TRANSFER_LINEAR = 8,
+    VKS_TRANSFER_SRGB = 13,
+    VKS_TRANSFER_PQ = 16,
+    VKS_TRANSFER_HLG = 18
+} vks_transfer;
+typedef enum vks_matrix {
+    VKS_MATRIX_RGB = 0, /* the identity: components are R, G and B */
+    VKS_MATRIX_BT709 = 1,
+    VKS_MATRIX_BT601 = 6,
+    VKS_MATRIX_BT2020 = 9 /* of non-constant luminance */
+} vks_matrix;
+typedef enum vks_range { VKS_RANGE_LIMITED = 0, VKS_RANGE_FULL = 1 } vks_range;
+/* Where a pixel of chroma lies, of the luma's that it is for: the first column, midway; midway; the first of both. */
+typedef enum vks_siting { VKS_SITING_LEFT = 0, VKS_SITING_CENTER = 1, VKS_SITING_TOP_LEFT = 2 } vks_siting;
+
+typedef struct vks_color {
+    uint8_t primaries, transfer, matrix, range, siting;
+} vks_color;
 
 typedef enum vks_status {
     VKS_OK = 0,
