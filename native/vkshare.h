@@ -77,8 +77,8 @@ typedef enum vks_format {
     /* depth, 0 to 1: cleared, copied, and the depth of draws; of optimal tiling on Vulkan */
     VKS_FORMAT_D16_UNORM,
     VKS_FORMAT_D32_FLOAT,
-    /* Y'CbCr in planes: 4:2:0 but for NV16 (4:2:2) and YUV444P; chroma in one plane of pairs, Cb first, but for I420 and
-     * YUV444P, which have a plane of Cb and one of Cr */
+    /* Y'CbCr in planes: 4:2:0 but for NV16 (4:2:2) and YUV444P; chroma in one plane of pairs, Cb first, but for I420
+     * and YUV444P, which have a plane of Cb and one of Cr */
     VKS_FORMAT_NV12,
     VKS_FORMAT_P010, /* words whose upper 10 bits count */
     VKS_FORMAT_I420,

@@ -4,6 +4,7 @@
 // filtering has decoded serve the next target row too.
 #include <string.h>
 
+#include "raster/convert.h"
 #include "raster/format.h"
 #include "raster/image.h"
 #include "raster/vec4.h"
@@ -257,6 +258,8 @@ int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, c
         return VKS_RASTER_BAD_ARGUMENT;
     if (vks_images_overlap(source, target))
         return VKS_RASTER_OVERLAP;
+    if (vks_planar_format(source->format) != NULL || vks_planar_format(target->format) != NULL)
+        return vks_planar_blit(source, from, target, to, filter, pool);
     struct blit b = {
         .source = source,
         .target = target,

@@ -50,7 +50,8 @@ static struct vks_image picture(const struct vks_image *bytes, uint64_t offset, 
                               (uint32_t)copy->width,
                               (uint32_t)copy->height,
                               copy->stride,
-                              format};
+                              format,
+                              {0}};
 }
 
 int vks_copy_bytes(const struct vks_image *source, const struct vks_image *target, const struct vks_byte_rows *copy,

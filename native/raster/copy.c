@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "raster/convert.h"
 #include "raster/image.h"
 
 struct copy {
@@ -45,6 +46,8 @@ int vks_raster_copy(const struct vks_image *source, int32_t source_x, int32_t so
         return VKS_RASTER_FORMAT_MISMATCH;
     if (vks_images_overlap(source, target))
         return VKS_RASTER_OVERLAP;
+    if (vks_planar_format(source->format) != NULL)
+        return vks_planar_copy(source, source_x, source_y, width, height, target, x, y, pool);
     int64_t sx = source_x, sy = source_y, tx = x, ty = y, w = width, h = height;
     cut(&sx, &tx, &w, source->width);
     cut(&tx, &sx, &w, target->width);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "raster/convert.h"
 #include "raster/depth.h"
 #include "raster/format.h"
 #include "raster/image.h"
@@ -225,11 +226,26 @@ static int check_images(const struct vks_image *target, const struct vks_image *
     if (status == VKS_RASTER_OK && texture != NULL)
         status = vks_image_check(texture);
     if (status == VKS_RASTER_OK &&
-        (!vks_format_has_colours(target->format) || (texture != NULL && !vks_format_has_colours(texture->format))))
+        (!vks_format_is_drawable(target->format) || (texture != NULL && !vks_format_has_colours(texture->format))))
         status = VKS_RASTER_BAD_FORMAT;
     if (status == VKS_RASTER_OK && texture != NULL && vks_images_overlap(texture, target))
         status = VKS_RASTER_OVERLAP;
     return status == VKS_RASTER_OK && depth != NULL ? check_depth(target, texture, depth) : status;
+}
+
+static int draw_with_colours(const struct vks_image *target, const struct vks_vertex_layout *layout, uint32_t count,
+                             const struct vks_image *texture, enum vks_filter filter, uint32_t subpixel_bits,
+                             const struct vks_depth *depth, struct vks_pool *pool)
+{
+    struct vks_area all = {0, 0, texture->width, texture->height};
+    struct vks_image colours;
+    bool is_srgb = target->format == VKS_FORMAT_RGBA8_UNORM_SRGB;
+    int status = vks_planar_colours(texture, &all, is_srgb, pool, &colours);
+    if (status != VKS_RASTER_OK)
+        return status;
+    status = vks_raster_draw_triangles(target, layout, count, &colours, filter, subpixel_bits, depth, pool);
+    free(colours.pixels);
+    return status;
 }
 
 int vks_raster_draw_triangles(const struct vks_image *target, const struct vks_vertex_layout *layout, uint32_t count,
@@ -243,6 +259,8 @@ int vks_raster_draw_triangles(const struct vks_image *target, const struct vks_v
         return VKS_RASTER_BAD_ARGUMENT;
     if (count < 3)
         return VKS_RASTER_OK;
+    if (texture != NULL && vks_planar_format(texture->format) != NULL)
+        return draw_with_colours(target, layout, count, texture, filter, subpixel_bits, depth, pool);
     struct vks_draw draw = vks_make_draw(target, texture, filter);
     struct vks_setup setup = vks_make_setup(layout, target, subpixel_bits, texture != NULL, depth != NULL);
     uint32_t threads = vks_pool_threads(pool);

@@ -2,6 +2,7 @@
 // stays in the first-level cache: memset's speed for any pixel size.
 #include <string.h>
 
+#include "raster/convert.h"
 #include "raster/format.h"
 #include "raster/rows.h"
 
@@ -33,6 +34,8 @@ int vks_fill_rows(const struct vks_image *target, int32_t x, int32_t y, int32_t 
         return status;
     if (rgba == NULL)
         return VKS_RASTER_BAD_ARGUMENT;
+    if (vks_planar_format(target->format) != NULL)
+        return VKS_RASTER_BAD_FORMAT;
     if (!vks_clip_area(target, x, y, width, height, &out->area))
         return VKS_RASTER_OK;
     vks_pack_colour(target->format, rgba, out->fill.pixel);
@@ -45,6 +48,8 @@ int vks_fill_rows(const struct vks_image *target, int32_t x, int32_t y, int32_t 
 int vks_raster_fill_rect(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
                          const float rgba[4], struct vks_pool *pool)
 {
+    if (vks_image_check(target) == VKS_RASTER_OK && vks_planar_format(target->format) != NULL)
+        return rgba == NULL ? VKS_RASTER_BAD_ARGUMENT : vks_planar_fill(target, x, y, width, height, rgba, pool);
     struct vks_rows rows;
     int status = vks_fill_rows(target, x, y, width, height, rgba, &rows);
     if (status == VKS_RASTER_OK)

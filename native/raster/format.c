@@ -27,6 +27,11 @@ static const struct {
     [VKS_FORMAT_R32_UINT] = {"r32uint", 4, false},
     [VKS_FORMAT_D16_UNORM] = {"d16unorm", 2, false},
     [VKS_FORMAT_D32_FLOAT] = {"d32float", 4, true},
+    [VKS_FORMAT_NV12] = {"nv12", 0, false},
+    [VKS_FORMAT_P010] = {"p010", 0, false},
+    [VKS_FORMAT_I420] = {"i420", 0, false},
+    [VKS_FORMAT_NV16] = {"nv16", 0, false},
+    [VKS_FORMAT_YUV444P] = {"yuv444p", 0, false},
 };
 
 static bool is_known(uint32_t format) { return format > 0 && format < sizeof formats / sizeof *formats; }
@@ -42,6 +47,11 @@ bool vks_format_is_integer(uint32_t format) { return format == VKS_FORMAT_R32_UI
 bool vks_format_is_depth(uint32_t format) { return format == VKS_FORMAT_D16_UNORM || format == VKS_FORMAT_D32_FLOAT; }
 
 bool vks_format_has_colours(uint32_t format) { return !vks_format_is_integer(format) && !vks_format_is_depth(format); }
+
+bool vks_format_is_drawable(uint32_t format)
+{
+    return vks_format_has_colours(format) && vks_format_bytes(format) != 0;
+}
 
 bool vks_format_is_8888(uint32_t format)
 {

@@ -34,6 +34,9 @@ bool vks_format_is_depth(uint32_t format);
 // Neither of these.
 bool vks_format_has_colours(uint32_t format);
 
+// Colours in one plane, with which draws and composites can blend.
+bool vks_format_is_drawable(uint32_t format);
+
 // 8-bit components that are stored and blended as they are: the formats of the integer kernels.
 bool vks_format_is_8888(uint32_t format);
 

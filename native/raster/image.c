@@ -1,5 +1,7 @@
 #include "raster/image.h"
 
+#include "raster/planar.h"
+
 // Below this a second thread's waking costs more than it saves.
 #define WORTH_A_THREAD (256u * 1024u)
 #define BANDS_PER_THREAD 4u // evens out threads that start late
@@ -30,11 +32,21 @@ const char *vks_raster_status_text(int status)
     }
 }
 
+static int check_planes(const struct vks_image *image)
+{
+    bool is_whole = vks_planes_fit(image->format, image->width, image->height) && image->stride % 4 == 0;
+    uint32_t planes = vks_format_planes(image->format);
+    return is_whole && image->stride <= SIZE_MAX / 4 / image->height &&
+                   image->size >= vks_planes_bytes(image->format, planes, image->height, image->stride)
+               ? VKS_RASTER_OK
+               : VKS_RASTER_BAD_IMAGE;
+}
+
 int vks_image_check(const struct vks_image *image)
 {
     if (image == NULL || image->pixels == NULL)
         return VKS_RASTER_BAD_IMAGE;
-    size_t bytes = vks_format_bytes(image->format);
+    size_t bytes = vks_format_bytes(vks_plane_format(image->format, 0));
     if (bytes == 0)
         return VKS_RASTER_BAD_FORMAT;
     if (image->width == 0 || image->width > VKS_RASTER_MAX_EXTENT || image->height == 0 ||
@@ -43,6 +55,8 @@ int vks_image_check(const struct vks_image *image)
     size_t row = image->width * bytes;
     if (image->stride < row || image->size < row)
         return VKS_RASTER_BAD_IMAGE;
+    if (vks_planar_format(image->format) != NULL)
+        return check_planes(image);
     if (image->height > 1 && (image->size - row) / (image->height - 1) < image->stride)
         return VKS_RASTER_BAD_IMAGE;
     return VKS_RASTER_OK;
@@ -71,6 +85,9 @@ static uintptr_t end_of(const struct vks_image *image)
 {
     if (image->format == VKS_FORMAT_NONE)
         return (uintptr_t)image->pixels + image->size;
+    if (vks_planar_format(image->format) != NULL)
+        return (uintptr_t)image->pixels +
+               (size_t)vks_planes_bytes(image->format, vks_format_planes(image->format), image->height, image->stride);
     size_t row = image->width * vks_format_bytes(image->format);
     return (uintptr_t)image->pixels + image->stride * (image->height - 1) + row;
 }

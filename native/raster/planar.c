@@ -1,7 +1,7 @@
 #include "raster/planar.h"
 
 static const struct vks_planar_format formats[] = {
-    [VKS_FORMAT_NV12] = {2, 8, 0, 1, 1},  [VKS_FORMAT_P010] = {2, 10, 6, 1, 1},    [VKS_FORMAT_I420] = {3, 8, 0, 1, 1},
+    [VKS_FORMAT_NV12] = {2, 8, 0, 1, 1}, [VKS_FORMAT_P010] = {2, 10, 6, 1, 1},   [VKS_FORMAT_I420] = {3, 8, 0, 1, 1},
     [VKS_FORMAT_NV16] = {2, 8, 0, 1, 0}, [VKS_FORMAT_YUV444P] = {3, 8, 0, 0, 0},
 };
 
@@ -53,8 +53,8 @@ uint64_t vks_planes_bytes(uint32_t format, uint32_t planes, uint32_t height, siz
     const struct vks_planar_format *planar = vks_planar_format(format);
     uint64_t bytes = 0;
     for (uint32_t plane = 0; plane < planes; plane++)
-        bytes += (uint64_t)vks_plane_stride(format, plane, stride) *
-                 (planar ? plane_height(planar, plane, height) : height);
+        bytes +=
+            (uint64_t)vks_plane_stride(format, plane, stride) * (planar ? plane_height(planar, plane, height) : height);
     return bytes;
 }
 

@@ -7,6 +7,7 @@
 #include "raster/depth.h"
 #include "raster/format.h"
 #include "raster/image.h"
+#include "raster/planar.h"
 #include "raster/rows.h"
 
 #define TOGETHER 32u // operations that go down their target together
@@ -100,7 +101,7 @@ static int add_slot(struct vks_program *program, struct slot slot)
 
 int vks_program_image(struct vks_program *program, uint32_t width, uint32_t height, uint32_t format)
 {
-    if (vks_format_bytes(format) == 0)
+    if (vks_format_planes(format) == 0)
         return VKS_RASTER_BAD_FORMAT;
     if (width == 0 || width > VKS_RASTER_MAX_EXTENT || height == 0 || height > VKS_RASTER_MAX_EXTENT)
         return VKS_RASTER_BAD_IMAGE;
@@ -252,6 +253,8 @@ int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t
                           float opacity, enum vks_alpha alpha, bool codes)
 {
     int status = check_colours(program, source, target);
+    if (status == VKS_RASTER_OK && !vks_format_is_drawable(program->slots[target].format))
+        status = VKS_RASTER_BAD_FORMAT;
     if (status != VKS_RASTER_OK)
         return status;
     if (!vks_opacity_is_valid(opacity) || !vks_alpha_is_valid(alpha))
@@ -318,7 +321,7 @@ int vks_program_draw_triangles(struct vks_program *program, uint32_t target, con
     if (texture == target)
         return VKS_RASTER_OVERLAP;
     if (is_bytes(program, target) || (textured && is_bytes(program, texture)) ||
-        !vks_format_has_colours(program->slots[target].format) ||
+        !vks_format_is_drawable(program->slots[target].format) ||
         (textured && !vks_format_has_colours(program->slots[texture].format)))
         return VKS_RASTER_BAD_FORMAT;
     if (!vks_draw_is_valid(layout, count, textured, filter, subpixel_bits))
@@ -400,7 +403,8 @@ static int run_operation(const struct operation *o, const struct vks_image *imag
         return vks_raster_blit(source, o->blit.from, target, o->blit.to, o->blit.filter, pool);
     case DRAW:
         return run_draw(o, images, pool);
-    case FILL:
+    case FILL: // of a planar target
+        return vks_raster_fill_rect(target, o->fill.x, o->fill.y, o->fill.width, o->fill.height, o->fill.rgba, pool);
     case COMPOSITE: // run_some()
         break;
     }
@@ -409,9 +413,10 @@ static int run_operation(const struct operation *o, const struct vks_image *imag
 
 // Whether it can go down the target of `first` together with that: check_images() has seen to it that neither reads the
 // target.
-static bool joins(const struct operation *first, const struct operation *o)
+static bool joins(const struct vks_image *images, const struct operation *first, const struct operation *o)
 {
-    return (o->kind == FILL || o->kind == COMPOSITE) && o->target == first->target;
+    bool is_fill = o->kind == FILL && vks_planar_format(images[o->target].format) == NULL;
+    return (is_fill || o->kind == COMPOSITE) && o->target == first->target;
 }
 
 static int make_rows(const struct operation *o, const struct vks_image *images, struct vks_rows *out)
@@ -432,7 +437,7 @@ static int run_some(const struct operation *first, uint32_t left, const struct v
     struct vks_rows rows[TOGETHER];
     int status = VKS_RASTER_OK;
     uint32_t n = 0;
-    for (; n < left && n < TOGETHER && joins(first, &first[n]) && status == VKS_RASTER_OK; n++)
+    for (; n < left && n < TOGETHER && joins(images, first, &first[n]) && status == VKS_RASTER_OK; n++)
         status = make_rows(&first[n], images, &rows[n]);
     *count = n > 0 ? n : 1;
     if (n == 0)

@@ -46,6 +46,9 @@ struct vks_image {
     uint32_t height; // rows, 1..VKS_RASTER_MAX_EXTENT
     size_t stride;   // bytes from one row to the next, at least width * vks_format_bytes(format)
     uint32_t format; // enum vks_format
+    // Of a planar format, whose planes lie as planar.h says. `stride` is the first plane's then, and the size is a
+    // whole number of chroma pixels.
+    struct vks_color color;
 };
 
 // The two corners of a blit region, in pixels, as VkImageBlit has them. x1 < x0 or y1 < y0 mirrors.
@@ -62,7 +65,7 @@ struct vks_vertex_layout {
     int32_t uv;       // u, v in 0..1 over the texture; -1: none
 };
 
-// Bytes of a pixel, or 0 for a number that is no format.
+// Bytes of a pixel, or 0 for a number that is no format, or a planar one.
 size_t vks_format_bytes(uint32_t format);
 const char *vks_format_name(uint32_t format); // as vkshare/formats.py has it
 
@@ -87,7 +90,8 @@ int vks_raster_clear(const struct vks_image *target, const float rgba[4], struct
 int vks_raster_fill_rect(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
                          const float rgba[4], struct vks_pool *pool);
 
-// Bytes of equal formats. The rectangle is clipped to both images.
+// Bytes of equal formats. The rectangle is clipped to both images. In a planar format it begins and ends at pixels of
+// chroma (VKS_RASTER_BAD_ARGUMENT), and the colours are equal (VKS_RASTER_FORMAT_MISMATCH).
 int vks_raster_copy(const struct vks_image *source, int32_t source_x, int32_t source_y, int32_t width, int32_t height,
                     const struct vks_image *target, int32_t x, int32_t y, struct vks_pool *pool);
 

@@ -3,6 +3,7 @@
 
 #include "raster/image.h"
 #include "raster/over.h"
+#include "raster/ycbcr.h"
 
 // One such operation on one target, initialised by a function below and not changed afterwards.
 struct vks_rows {
@@ -22,6 +23,7 @@ struct vks_rows {
             enum vks_alpha alpha;
             uint32_t format; // of the source, as it is read
             vks_over_row over_row;
+            struct vks_ycbcr planar; // of a planar source
         } composite;
     };
 };

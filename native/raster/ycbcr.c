@@ -1,6 +1,5 @@
 #include "raster/ycbcr.h"
 
-#include "raster/image.h"
 #include "raster/vec4.h"
 #include "raster/ycbcr_kernel.h"
 
@@ -41,7 +40,10 @@ static void find_levels(int bits, uint8_t range, struct levels *luma, struct lev
 
 static int32_t rounded(double v) { return (int32_t)(v < 0 ? v - 0.5 : v + 0.5); }
 
-static int32_t pair(int32_t low, int32_t high) { return (int32_t)((uint32_t)low & 0xffff) | (int32_t)((uint32_t)high << 16); }
+static int32_t pair(int32_t low, int32_t high)
+{
+    return (int32_t)((uint32_t)low & 0xffff) | (int32_t)((uint32_t)high << 16);
+}
 
 static void find_factors(struct vks_ycbcr *out, double red, double blue, struct levels luma, struct levels chroma)
 {
@@ -52,6 +54,15 @@ static void find_factors(struct vks_ycbcr *out, double red, double blue, struct 
     double scale = 255.0 * (1 << FIXED);
     out->codes.luma = rounded(scale / (luma.span * unit));
     out->floats.luma = (float)(1 / (luma.span * unit));
+    out->back = (struct vks_ycbcr_back){
+        .weight = {(float)red, (float)green, (float)blue},
+        .cb = (float)(1 / (2 * (1 - blue))),
+        .cr = (float)(1 / (2 * (1 - red))),
+        .luma_zero = (float)luma.zero,
+        .luma_span = (float)luma.span,
+        .chroma_zero = (float)chroma.zero,
+        .chroma_span = (float)chroma.span,
+    };
     for (int i = 0; i < 3; i++) {
         double of_cb = cb[i] / (chroma.span * unit), of_cr = cr[i] / (chroma.span * unit);
         int32_t codes[2] = {rounded(scale * of_cb), rounded(scale * of_cr)};
@@ -64,8 +75,9 @@ static void find_factors(struct vks_ycbcr *out, double red, double blue, struct 
     }
 }
 
-int vks_ycbcr_begin(const struct vks_image *image, const struct vks_color *color, struct vks_ycbcr *out)
+int vks_ycbcr_begin(const struct vks_image *image, struct vks_ycbcr *out)
 {
+    const struct vks_color *color = &image->color;
     double red, blue;
     struct levels luma, chroma;
     *out = (struct vks_ycbcr){.format = vks_planar_format(image->format)};
@@ -294,7 +306,8 @@ void vks_ycbcr_read(const struct vks_ycbcr *source, uint32_t x, uint32_t y, uint
         for (uint32_t i = 0; i < part; i++) {
             float at = (float)(source->format->bits > 8 ? word_at(luma, i) << 4 : luma[i] << 6);
             float cb = (float)low_of(chroma[skipped + i]), cr = (float)high_of(chroma[skipped + i]);
-            vks_f4_store(out[i], vks_f4_all(at) * of_luma + vks_f4_all(cb) * of_cb + vks_f4_all(cr) * of_cr + bias);
+            vks_f4 sum = vks_f4_all(at) * of_luma + vks_f4_all(cb) * of_cb + vks_f4_all(cr) * of_cr + bias;
+            vks_f4_store(out[i], vks_f4_clamp(sum, 0.0f, 1.0f));
         }
         skipped = 0;
     }

@@ -1,5 +1,5 @@
-// Y'CbCr to R'G'B': chroma is interpolated linearly to the luma's pixels (Vulkan 16.3.8), and both are multiplied by the
-// matrix of ITU-T H.273.
+// Y'CbCr to R'G'B': chroma is interpolated linearly to the luma's pixels (Vulkan 16.3.8), and both are multiplied by
+// the matrix of ITU-T H.273.
 //
 // The results are codes of the surface's own primaries and transfer function: tones and gamuts are not mapped. They are
 // computed in integers, whose sum is exact but for coefficients of 2^-14: 0.52 of a code of 8 bits from the real number
@@ -7,6 +7,7 @@
 #pragma once
 
 #include "raster/format.h"
+#include "raster/image.h"
 #include "raster/planar.h"
 
 // Of a source, how its rows become colours. Initialised by vks_ycbcr_begin() and not changed afterwards.
@@ -23,12 +24,23 @@ struct vks_ycbcr {
     struct vks_ycbcr_floats {
         float luma, cb[3], cr[3], bias[3]; // of 0..1
     } floats;
+    struct vks_ycbcr_back { // R'G'B' to codes
+        float weight[3];    // of R, G and B in luma
+        float cb, cr;       // of B - Y' and R - Y'
+        float luma_zero, luma_span, chroma_zero, chroma_span;
+    } back;
 };
 
-// VKS_RASTER_BAD_FORMAT: the image has one plane. VKS_RASTER_BAD_ARGUMENT: the colour has no such matrix, range or
+// VKS_RASTER_BAD_FORMAT: the image has one plane. VKS_RASTER_BAD_ARGUMENT: its colour has no such matrix, range or
 // siting.
-int vks_ycbcr_begin(const struct vks_image *image, const struct vks_color *color, struct vks_ycbcr *out);
+int vks_ycbcr_begin(const struct vks_image *image, struct vks_ycbcr *out);
 
-// Pixels x..x+n-1 of row y, which lie in the image, as RGBA or BGRA of 8 bits, and as floats, of which alpha is 1.
+// Pixels x..x+n-1 of row y, which lie in the image, as RGBA or BGRA of 8 bits, and as floats of 0..1. Alpha is 1.
 void vks_ycbcr_read_8888(const struct vks_ycbcr *source, uint32_t x, uint32_t y, uint32_t n, bool bgra, uint8_t *out);
 void vks_ycbcr_read(const struct vks_ycbcr *source, uint32_t x, uint32_t y, uint32_t n, vks_rgba *out);
+
+// The way back, of an image of colours of the target's size at x, y: whole pixels of chroma, of the rows first..end-1
+// of these. Colours are clamped to 0..1. A pixel of chroma is the mean of those of luma that it lies among: of two in
+// an axis where it lies midway, else of three, of which the middle one counts twice. Alpha is left out.
+void vks_ycbcr_write(const struct vks_ycbcr *target, uint32_t x, uint32_t y, const struct vks_image *colours,
+                     uint32_t first, uint32_t end);

@@ -7,8 +7,7 @@
 #define LOAD(p) _mm_loadu_si128((const void *)(p))
 #define STORE(p, v) _mm_storeu_si128((void *)(p), v)
 #define WIDEN(p) _mm_unpacklo_epi8(_mm_loadl_epi64((const void *)(p)), _mm_setzero_si128())
-#define BYTES(p)                                                                                                       \
-    _mm_unpacklo_epi16(_mm_unpacklo_epi8(_mm_loadu_si32(p), _mm_setzero_si128()), _mm_setzero_si128())
+#define BYTES(p) _mm_unpacklo_epi16(_mm_unpacklo_epi8(_mm_loadu_si32(p), _mm_setzero_si128()), _mm_setzero_si128())
 #define WORDS(p) _mm_unpacklo_epi16(_mm_loadl_epi64((const void *)(p)), _mm_setzero_si128())
 #define INTERLEAVE(a, b, low, high)                                                                                    \
     do {                                                                                                               \

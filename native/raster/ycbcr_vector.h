@@ -77,7 +77,7 @@ static inline __attribute__((always_inline)) V colours(const struct vks_ycbcr_co
         sum[i] = OP(srai_epi32)(OP(add_epi32)(OP(add_epi32)(y, part), OP(set1_epi32)(codes->bias[i])), 19);
     }
     V first_third = OP(packs_epi32)(sum[0], sum[2]), second = OP(packs_epi32)(sum[1], OP(set1_epi32)(255));
-    V bytes = OP(packus_epi16)(first_third, second); // of 4 pixels: 4 R, 4 B, 4 G, 4 A
+    V bytes = OP(packus_epi16)(first_third, second);                    // of 4 pixels: 4 R, 4 B, 4 G, 4 A
     V pairs = OP(unpacklo_epi8)(bytes, OP(shuffle_epi32)(bytes, 0x4e)); // RG of 4 pixels, BA of 4
     return OP(unpacklo_epi16)(pairs, OP(shuffle_epi32)(pairs, 0x4e));
 }
