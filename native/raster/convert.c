@@ -141,7 +141,7 @@ static void shift(struct vks_blit_rect *rect, int64_t x, int64_t y)
     rect->y0 -= (int32_t)y, rect->y1 -= (int32_t)y;
 }
 
-// What a blit reads of the source: the rectangle, and a pixel around it, for filters.
+// The area that a blit reads of the source: the rectangle, and a pixel around it, for filters.
 static struct vks_area read_by(const struct vks_image *source, struct vks_blit_rect from)
 {
     struct vks_area area;

@@ -48,10 +48,7 @@ bool vks_format_is_depth(uint32_t format) { return format == VKS_FORMAT_D16_UNOR
 
 bool vks_format_has_colours(uint32_t format) { return !vks_format_is_integer(format) && !vks_format_is_depth(format); }
 
-bool vks_format_is_drawable(uint32_t format)
-{
-    return vks_format_has_colours(format) && vks_format_bytes(format) != 0;
-}
+bool vks_format_is_drawable(uint32_t format) { return vks_format_has_colours(format) && vks_format_bytes(format) != 0; }
 
 bool vks_format_is_8888(uint32_t format)
 {

@@ -9,7 +9,7 @@
 
 #define VKS_MOST_PLANES 3u
 
-// What a planar format is made of. Sizes in pixels of luma, per pixel of chroma: 1 << x_shift, 1 << y_shift.
+// The parts of a planar format. A pixel of chroma is for 1 << x_shift columns and 1 << y_shift rows of luma.
 struct vks_planar_format {
     uint8_t planes; // 2: chroma is interleaved, Cb first; 3: a plane for Cb, and one for Cr
     uint8_t bits;   // of a component

@@ -46,8 +46,8 @@ struct vks_image {
     uint32_t height; // rows, 1..VKS_RASTER_MAX_EXTENT
     size_t stride;   // bytes from one row to the next, at least width * vks_format_bytes(format)
     uint32_t format; // enum vks_format
-    // Of a planar format, whose planes lie as planar.h says. `stride` is the first plane's then, and the size is a
-    // whole number of chroma pixels.
+    // A planar format has it; planes lie as planar.h says, `stride` is the first one's, and the size is a whole number
+    // of pixels of chroma.
     struct vks_color color;
 };
 

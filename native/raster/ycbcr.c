@@ -8,7 +8,7 @@
 
 // ---- what the codes mean --------------------------------------------------------------------------------------------
 
-// Of H.273's matrices: the weights of R and B in luma.
+// The weights of R and B in luma, for each of H.273's matrices.
 static bool weights_of(uint8_t matrix, double *red, double *blue)
 {
     switch (matrix) {

@@ -10,7 +10,7 @@
 #include "raster/image.h"
 #include "raster/planar.h"
 
-// Of a source, how its rows become colours. Initialised by vks_ycbcr_begin() and not changed afterwards.
+// An image of planes, and how its rows become colours. Initialised by vks_ycbcr_begin() and not changed afterwards.
 struct vks_ycbcr {
     const struct vks_planar_format *format;
     struct vks_image plane[VKS_MOST_PLANES];

@@ -5,7 +5,7 @@
 //   BYTES(p)      bytes as 32-bit lanes              WORDS(p)     16-bit words as 32-bit lanes
 //   INTERLEAVE(a, b, low, high)  32-bit lanes of a and b in turn
 //   KERNEL        the table to define
-// What is left of a row is the portable kernel's.
+// The portable kernel has the rest of a row.
 #include "raster/ycbcr_kernel.h"
 
 enum { LANES = sizeof(V) / 4 };
