@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-import threading
+import weakref
+from _thread import RLock  # the type: threading.RLock may be a function
+from typing import Self
 
 from vkshare.errors import InvalidCallError
 
 
-class OwnLock:
+class OwnLock(RLock):  # type: ignore[misc]  # CPython lets it be a base, its stub does not
     """The reentrant lock of an object that a forked child may not use.
 
     In the child the lock raises instead of waiting, because a thread of the parent may hold it.
+
+    ``with`` runs the methods of the C type. One in Python that ends with acquire() would leave the lock held if a
+    KeyboardInterrupt came between the two.
 
     Raises
     ------
@@ -19,13 +24,16 @@ class OwnLock:
         In a forked child, by check() and by ``with``.
     """
 
-    __slots__ = ("_kind", "_lock", "_pid")
+    __slots__ = ("_kind", "_pid")
     _here = staticmethod(os.getpid)  # a reference: the module's globals may be cleared before destructors run at exit
+
+    def __new__(cls, _: object) -> Self:
+        return super().__new__(cls)
 
     def __init__(self, owner: object) -> None:
         self._kind = type(owner).__name__
-        self._lock = threading.RLock()
         self._pid = self._here()
+        _locks.add(self)
 
     @property
     def is_here(self) -> bool:
@@ -39,9 +47,23 @@ class OwnLock:
                 'another here, or start processes with multiprocessing.get_context("spawn")'
             )
 
-    def __enter__(self) -> None:
-        self.check()
-        self._lock.acquire()
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
+class _ParentLock(OwnLock):  # type: ignore[misc]
+    """The class of an OwnLock in a forked child."""
+
+    __slots__ = ()
+
+    def __enter__(self, blocking: bool = True, timeout: float = -1) -> bool:
+        self.check()
+        return False
+
+
+_locks: weakref.WeakSet[OwnLock] = weakref.WeakSet()
+
+
+def _refuse_locks() -> None:
+    for lock in list(_locks):
+        lock.__class__ = _ParentLock
+
+
+os.register_at_fork(after_in_child=_refuse_locks)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -195,3 +197,30 @@ def test_after_fork_a_lock_that_another_thread_holds_is_not_waited_for() -> None
         thread.join()
     with lock, lock:
         assert lock.is_here
+
+
+@pytest.mark.rule("M6")
+@pytest.mark.parametrize("event", ["call", "return"])
+@pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+def test_an_interrupt_at_the_edge_of_a_block_leaves_the_lock_free(method: str, event: str) -> None:
+    """Python raises KeyboardInterrupt where a Python function starts and ends, never inside a C function."""
+    lock = OwnLock(object())
+
+    def interrupt(frame: FrameType, at: str, _: Any) -> Any:
+        if frame.f_code.co_name == method and at == event:
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    with suppress(KeyboardInterrupt):
+        sys.settrace(interrupt)
+        try:
+            with lock:
+                pass
+        finally:
+            sys.settrace(before)
+    free: list[bool] = []
+    thread = threading.Thread(target=lambda: free.append(lock.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    assert free == [True]

@@ -212,7 +212,7 @@ def test_a_source_is_checked_only_while_it_cannot_be_closed(
 
         @property
         def has_unfinished_frame(self) -> bool:
-            if not compositor._lock._lock._is_owned():  # type: ignore[attr-defined]
+            if not compositor._lock._is_owned():  # type: ignore[attr-defined]
                 unguarded.append(threading.current_thread().name)
             return bool(self._is_unfinished)
 
@@ -290,7 +290,7 @@ def test_a_window_that_is_closed_on_its_way_to_another_compositor_is_on_none(
 
     def late(self: ClientWindow) -> None:
         check(self)
-        if right._lock._lock._is_owned():  # type: ignore[attr-defined]
+        if right._lock._is_owned():  # type: ignore[attr-defined]
             monkeypatch.undo()
             closers.append(elsewhere(window.close, 0.5))
 
