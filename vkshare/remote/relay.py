@@ -214,8 +214,7 @@ class Relay:
         context, body = self._of(client), request.body
         if len(self._images) >= MOST_IMAGES:
             raise InvalidCallError(f"the host has {MOST_IMAGES} images: close some")
-        if self.viewer is None or body.width > self.viewer.max_dimension or body.height > self.viewer.max_dimension:
-            raise ValueError(self._too_large("surface", body))
+        self._check_size("surface", body)
         image = self._mapped(body, request)
         spec = image.spec
         self._images[spec.id] = image
@@ -224,9 +223,12 @@ class Relay:
         self._control(m.Op.IMAGE, spec)
         return Answer.of(m.Number(spec.id))
 
-    def _too_large(self, what: str, body: m.NewImage | m.NewWindow) -> str:
+    def _check_size(self, what: str, body: m.NewImage | m.NewWindow) -> None:
         most = 0 if self.viewer is None else self.viewer.max_dimension
-        return f"a {what} has {body.width}x{body.height} pixels; the viewer allows 1 to {most} each: choose fewer"
+        if max(body.width, body.height) > most:
+            raise ValueError(
+                f"a {what} has {body.width}x{body.height} pixels; the viewer allows 1 to {most} each: choose fewer"
+            )
 
     def _mapped(self, body: m.NewImage, request: Request) -> Image:
         assert self.viewer is not None
@@ -393,8 +395,7 @@ class Relay:
         context, body = self._of(client), request.body
         if len(context.windows) >= MOST_WINDOWS:
             raise InvalidCallError(f"this program has {MOST_WINDOWS} windows: close some")
-        if self.viewer is None or max(body.width, body.height) > self.viewer.max_dimension:
-            raise ValueError(self._too_large("window", body))
+        self._check_size("window", body)
         number = next(self._ids)
         context.windows.add(number)
         context.send(m.Op.WINDOW, m.Window(number, body.width, body.height, body.title))
