@@ -1,12 +1,7 @@
 // ycbcr_kernel.h's kernel for AVX2 (ycbcr_vector.h has the loops).
 #if defined(__x86_64__)
-#pragma GCC target("avx2")
-#include <immintrin.h>
+#include "raster/avx2.h"
 
-#define V __m256i
-#define OP(name) _mm256_##name
-#define LOAD(p) _mm256_loadu_si256((const void *)(p))
-#define STORE(p, v) _mm256_storeu_si256((void *)(p), v)
 #define WIDEN(p) _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)(p)))
 #define BYTES(p) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p)))
 #define WORDS(p) _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p)))

@@ -1,12 +1,7 @@
 // ycbcr_kernel.h's kernel for AVX512 (ycbcr_vector.h has the loops).
 #if defined(__x86_64__)
-#pragma GCC target("avx512f,avx512bw,avx512vl")
-#include <immintrin.h>
+#include "raster/avx512.h"
 
-#define V __m512i
-#define OP(name) _mm512_##name
-#define LOAD(p) _mm512_loadu_si512((const void *)(p))
-#define STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 #define WIDEN(p) _mm512_cvtepu8_epi16(_mm256_loadu_si256((const void *)(p)))
 #define BYTES(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p)))
 #define WORDS(p) _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(p)))

@@ -1,11 +1,7 @@
 // ycbcr_kernel.h's kernel for SSE2 (ycbcr_vector.h has the loops).
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "raster/sse2.h"
 
-#define V __m128i
-#define OP(name) _mm_##name
-#define LOAD(p) _mm_loadu_si128((const void *)(p))
-#define STORE(p, v) _mm_storeu_si128((void *)(p), v)
 #define WIDEN(p) _mm_unpacklo_epi8(_mm_loadl_epi64((const void *)(p)), _mm_setzero_si128())
 #define BYTES(p) _mm_unpacklo_epi16(_mm_unpacklo_epi8(_mm_loadu_si32(p), _mm_setzero_si128()), _mm_setzero_si128())
 #define WORDS(p) _mm_unpacklo_epi16(_mm_loadl_epi64((const void *)(p)), _mm_setzero_si128())
