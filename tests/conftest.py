@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 from collections.abc import Iterator
@@ -17,6 +18,15 @@ pytest_plugins = ["support.driver_selection", "support.rule_results"]
 # A shell that starts the tests in the background has them ignore Ctrl-C, which some of them send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+with contextlib.suppress(ImportError):  # tests of the wheel run without it
+    from hypothesis import HealthCheck, settings
+
+    # A loaded machine takes longer than Hypothesis' 200 ms for an example.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("vkshare", settings(), deadline=None, suppress_health_check=slow)  # CI's, where that is
+    settings.load_profile("vkshare")
 
 
 def pytest_collection_finish() -> None:
