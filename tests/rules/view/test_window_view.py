@@ -140,11 +140,11 @@ def test_what_the_user_does_in_the_picture_goes_to_its_publisher(x11: XDisplay, 
             got.extend(publisher.publication.events())
             return [each for each in got if each.event_type == kind]
 
-        def click() -> list[Any]:  # the first may come before the screen has the window
+        def click() -> bool:  # the first may come before the screen has the window
             x11.pointer_to(window, 10 + 2 * 7, 35 + 2 * 9)
             x11.click()
             x11.type("a")
-            return came("pointer_up") and came("key_up")
+            return all(came(kind) for kind in ("pointer_down", "pointer_up", "key_down", "key_up"))
 
         turn_until(shown, "a click and a key", click)
         pressed, key = came("pointer_down")[0], came("key_down")[0]
