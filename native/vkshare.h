@@ -87,7 +87,12 @@ typedef enum vks_format {
 } vks_format;
 
 /* The meaning of the codes of a surface, by the numbers of ITU-T H.273. */
-typedef enum vks_primaries { VKS_PRIMARIES_BT709 = 1, VKS_PRIMARIES_BT601 = 6, VKS_PRIMARIES_BT2020 = 9 } vks_primaries;
+typedef enum vks_primaries {
+    VKS_PRIMARIES_BT709 = 1,
+    VKS_PRIMARIES_BT601_625 = 5,
+    VKS_PRIMARIES_BT601 = 6,
+    VKS_PRIMARIES_BT2020 = 9
+} vks_primaries;
 typedef enum vks_transfer {
     VKS_TRANSFER_BT709 = 1, /* and BT.601 and BT.2020 */
     VKS_TRANSFER_LINEAR = 8,

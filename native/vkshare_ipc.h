@@ -104,7 +104,7 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
  * (SCM_RIGHTS) on the first byte. A layout change raises VKS_DESCRIPTOR_VERSION; other versions are
  * refused (K32). */
 #define VKS_DESCRIPTOR_MAGIC "vkshare" /* with its final 0 */
-#define VKS_DESCRIPTOR_VERSION 1u
+#define VKS_DESCRIPTOR_VERSION 2u
 #define VKS_DESCRIPTOR_MAX_FDS 8u   /* in one message of a surface or a fence */
 #define VKS_LARGEST_SIDE (1u << 20) /* pixels */
 #define VKS_ROW_ALIGNMENT 64u       /* bytes: rows of the CPU backend are padded to a multiple of it */
@@ -127,7 +127,8 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb,
  * 5 bgra8unorm, 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float,
  * 9 rgba32float, 10 r16float, 11 rg16float, 12 r16unorm, 13 rg16unorm, 14 rgba16unorm,
- * 15 r32uint, 16 d16unorm, 17 d32float; a buffer has 0. */
+ * 15 r32uint, 16 d16unorm, 17 d32float, and in planes 18 nv12, 19 p010, 20 i420, 21 nv16, 22 yuv444p; a
+ * buffer has 0. */
 /* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and
  * HOST_CACHED, else of the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first
  * that is DEVICE_LOCAL. */
@@ -145,7 +146,9 @@ enum {
 };
 /* memory_kind: memory of a Vulkan driver, or of the CPU backend. The latter is a memfd with exactly
  * the seals SEAL, SHRINK and GROW. Its stride is between the row length and the row length rounded
- * up to VKS_ROW_ALIGNMENT; its size is stride * height, rounded up to whole pages. */
+ * up to VKS_ROW_ALIGNMENT; its size is stride * height, rounded up to whole pages. Of planes, the row and
+ * the stride (a multiple of 4 then) are the luma's. Rows of chroma follow without a gap, with the same
+ * stride, or in the planes of i420 with half of it. */
 enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
 
 /* Its fds, in this order: the image's memory, the keyed-mutex page and, where the driver exports
@@ -169,7 +172,7 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
  * images where the driver is a software driver, else of that of VKS_OPTIMAL images. A memfd has the
  * bytes in whole pages.
  */
-typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
+typedef struct __attribute__((packed)) vks_surface_body { /* 120 bytes */
     uint32_t width, height, format;
     uint8_t tiling, usage, memory_kind;
     uint8_t dedicated;                                        /* 1: the import needs VkMemoryDedicatedAllocateInfo */
@@ -178,6 +181,8 @@ typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
     uint8_t device_uuid[16], driver_uuid[16];                 /* of VkPhysicalDeviceIDProperties */
     uint32_t damage_x, damage_y, damage_width, damage_height; /* all 0: the whole surface; reserved */
     char name[VKS_NAME_SIZE];                                 /* of the sender's device; UTF-8, padded with 0 */
+    vks_color color;     /* all 0: the sender has not said it, and it is sRGB's; a format of planes has one */
+    uint8_t reserved[3]; /* 0 */
 } vks_surface_body;
 
 /* Its fds: the fence page and, where the driver exports semaphores, the timeline. */

@@ -15,6 +15,7 @@ extern "C" {
 typedef struct vks_surface_info {
     /* For vkshare ps only. A buffer has format VKS_FORMAT_NONE, and width + (height << 32) bytes. */
     uint32_t width, height, format;
+    vks_color color; /* of planes; others may leave it 0 */
     /* CPU backend: the pixels in the process's memory. Vulkan: may be NULL. */
     void *pixels;
     size_t size, stride;

@@ -6,6 +6,7 @@ core (vks_format).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,11 @@ class Format:
         Name of the NumPy type of one array element.
     vk_format
         The VkFormat.
+    plane_names
+        Of Y'CbCr in planes: the formats of the planes, luma first. `bytes_per_pixel`, `channels` and `dtype` are the
+        luma's then. Empty: the format has one plane, which is its own.
+    chroma
+        Columns and rows of luma that a pixel of chroma is for.
     """
 
     name: str
@@ -39,6 +45,39 @@ class Format:
     channels: int
     dtype: str
     vk_format: int
+    plane_names: tuple[str, ...] = ()
+    chroma: tuple[int, int] = (1, 1)
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether pixels are Y'CbCr in planes: clears, fills, copies and blits write them, and each command reads them."""
+        return bool(self.plane_names)
+
+    @property
+    def planes(self) -> tuple[Format, ...]:
+        """The formats of the planes; of one plane, the format itself."""
+        return tuple(FORMATS[name] for name in self.plane_names) or (self,)
+
+    def plane_size(self, plane: int, width: int, height: int) -> tuple[int, int]:
+        """Return a plane's width and height in an image of `width` and `height`."""
+        across, down = self.chroma if plane else (1, 1)
+        return width // across, height // down
+
+    def check_size(self, width: int, height: int) -> None:
+        """Raise ValueError where the sides are no whole number of pixels of chroma."""
+        across, down = self.chroma
+        if width % across or height % down:
+            raise ValueError(
+                f"the size is {width}x{height}; allowed for {self.name} are multiples of {across} across and {down} "
+                "down, the size of a pixel of chroma"
+            )
+
+    def nbytes(self, width: int, height: int) -> int:
+        """Return the bytes of an image, rows of all planes without padding."""
+        return sum(
+            math.prod(self.plane_size(index, width, height)) * plane.bytes_per_pixel
+            for index, plane in enumerate(self.planes)
+        )
 
     @property
     def is_srgb(self) -> bool:
@@ -87,6 +126,16 @@ FORMATS: dict[str, Format] = {
         Format("r32uint", 15, 4, 1, "uint32", 98),  # VK_FORMAT_R32_UINT
         Format("d16unorm", 16, 2, 1, "uint16", 124),  # VK_FORMAT_D16_UNORM
         Format("d32float", 17, 4, 1, "float32", 126),  # VK_FORMAT_D32_SFLOAT
+        # VK_FORMAT_G8_B8R8_2PLANE_420_UNORM
+        Format("nv12", 18, 1, 1, "uint8", 1000156003, ("r8unorm", "rg8unorm"), (2, 2)),
+        # VK_FORMAT_G10X6_B10X6R10X6_2PLANE_420_UNORM_3PACK16: the upper 10 bits of words
+        Format("p010", 19, 2, 1, "uint16", 1000156013, ("r16unorm", "rg16unorm"), (2, 2)),
+        # VK_FORMAT_G8_B8_R8_3PLANE_420_UNORM
+        Format("i420", 20, 1, 1, "uint8", 1000156002, ("r8unorm", "r8unorm", "r8unorm"), (2, 2)),
+        # VK_FORMAT_G8_B8R8_2PLANE_422_UNORM
+        Format("nv16", 21, 1, 1, "uint8", 1000156005, ("r8unorm", "rg8unorm"), (2, 1)),
+        # VK_FORMAT_G8_B8_R8_3PLANE_444_UNORM
+        Format("yuv444p", 22, 1, 1, "uint8", 1000156006, ("r8unorm", "r8unorm", "r8unorm"), (1, 1)),
     )
 }
 _BY_CODE = {f.code: f for f in FORMATS.values()}
@@ -94,7 +143,7 @@ _BY_CODE = {f.code: f for f in FORMATS.values()}
 # Asked for often enough to deserve an answer of their own (UnsupportedError for now).
 _NOT_YET = {
     **dict.fromkeys(("depth24plus", "depth24plus-stencil8", "depth32float-stencil8"), "stencil"),
-    **dict.fromkeys(("nv12", "p010", "i420", "yuv420p"), "multi-planar images"),
+    **dict.fromkeys(("p016", "p210", "nv24"), "such planes"),
 }
 
 
@@ -108,7 +157,7 @@ def get(name: str | Format) -> Format:
     ValueError
         No such format; the text lists those there are.
     UnsupportedError
-        A depth or multi-planar format.
+        A depth format with stencil, or planes that no driver shares.
     """
     if isinstance(name, Format):
         return name
@@ -121,8 +170,7 @@ def get(name: str | Format) -> Format:
     if name in _NOT_YET:
         from vkshare.errors import UnsupportedError
 
-        hint = "use an r8unorm surface and an rg8unorm one of half the size" if name in ("nv12", "p010") else ""
-        raise UnsupportedError(f"format {name!r}", f"vkshare has no {_NOT_YET[name]} yet", hint)
+        raise UnsupportedError(f"format {name!r}", f"vkshare has no {_NOT_YET[name]} yet")
     raise ValueError(f"format is {name!r}; allowed are {', '.join(FORMATS)}")
 
 

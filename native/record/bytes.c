@@ -37,6 +37,11 @@ static vks_status check_rows(vks_operand source, vks_operand target, vks_bytes_c
     const vks_drawable_info *image = &(reads ? target : source).drawable->info;
     uint64_t pixel = vks_format_bytes(image->format), row = copy->rect.width * pixel, needed;
     uint64_t offset = reads ? copy->source_offset : copy->target_offset;
+    if (!pixel)
+        return vks_fail(VKS_UNSUPPORTED, (int)image->format,
+                        "%s has format %s, and copies between planes and buffers are not there; read_planes() and "
+                        "write_planes() are",
+                        reads ? "target" : "source", vks_format_name(image->format));
     vks_status status = check_rect(reads ? "target_rect" : "source_rect", copy->rect, image);
     if (!status && (reads ? copy->target_offset : copy->source_offset))
         status = vks_fail(VKS_BAD_VALUE, 0, "%s is %llu, and %s is a surface; its rectangle says where",

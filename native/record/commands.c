@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "raster/format.h"
+#include "raster/planar.h"
 #include "record/recording.h"
 
 /* ---- checks ---- */
@@ -62,6 +63,40 @@ static vks_status check_colours(const char *name, vks_operand operand)
                : VKS_OK;
 }
 
+/* Planes are converted where they are read, and written by clears, fills, copies and blits alone. */
+static vks_status check_drawable(const char *name, vks_operand operand)
+{
+    uint32_t format = operand.drawable->info.format;
+    vks_status status = check_colours(name, operand);
+    return status || !vks_planar_format(format)
+               ? status
+               : vks_fail(VKS_UNSUPPORTED, (int)format,
+                          "%s has format %s, and nothing is blended into planes; draw into another surface, and blit() "
+                          "that",
+                          name, vks_format_name(format));
+}
+
+/* Vulkan copies planes by whole pixels of chroma (VUID-vkCmdCopyImage-None-01549). */
+static vks_status check_whole(const char *name, vks_operand operand, int32_t x, int32_t y, int32_t width,
+                              int32_t height)
+{
+    const vks_drawable_info *image = &operand.drawable->info;
+    const struct vks_planar_format *planar = vks_planar_format(image->format);
+    int32_t across = planar ? (1 << planar->x_shift) - 1 : 0, down = planar ? (1 << planar->y_shift) - 1 : 0;
+    return !((x | width) & across) && !((y | height) & down)
+               ? VKS_OK
+               : vks_fail(VKS_BAD_VALUE, 0,
+                          "%s is (%d, %d, %d, %d); in %s, allowed are multiples of %d across and %d down, the size of "
+                          "chroma",
+                          name, x, y, width, height, vks_format_name(image->format), across + 1, down + 1);
+}
+
+static bool have_one_color(vks_operand source, vks_operand target)
+{
+    const vks_color *a = &source.drawable->info.color, *b = &target.drawable->info.color;
+    return a->matrix == b->matrix && a->range == b->range && a->siting == b->siting;
+}
+
 static void set_colour(vks_command *command, vks_operand target, const double colour[4])
 {
     for (int i = 0; i < 4; i++)
@@ -95,6 +130,9 @@ vks_status vks_recording_fill_rect(vks_recording *recording, vks_operand target,
     int64_t top = most(rect.y, 0), bottom = least((int64_t)rect.y + rect.height, image->height);
     if (left >= right || top >= bottom)
         return VKS_OK;
+    if ((status = check_whole("rect", target, (int32_t)left, (int32_t)top, (int32_t)(right - left),
+                              (int32_t)(bottom - top))))
+        return status;
     vks_command command = {.kind = VKS_COMMAND_FILL};
     command.fill.rect = (vks_rect){(int32_t)left, (int32_t)top, (int32_t)(right - left), (int32_t)(bottom - top)};
     set_colour(&command, target, colour);
@@ -115,6 +153,10 @@ vks_status vks_recording_copy(vks_recording *recording, vks_operand source, vks_
                               (int64_t)from.y + from.height, "source", source);
     if (!status)
         status = check_inside("at", x, y, (int64_t)x + from.width, (int64_t)y + from.height, "target", target);
+    if (!status && !have_one_color(source, target))
+        status = vks_fail(VKS_BAD_VALUE, 0, "source and target have other matrices, ranges or sitings; use blit()");
+    if (!status && !(status = check_whole("source_rect", source, from.x, from.y, from.width, from.height)))
+        status = check_whole("at", target, x, y, from.width, from.height);
     if (status || !from.width || !from.height)
         return status;
     vks_command command = {.kind = VKS_COMMAND_COPY};
@@ -141,6 +183,8 @@ vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_
     if (!status)
         status = check_inside("target_rect", to.x, to.y, (int64_t)to.x + to.width, (int64_t)to.y + to.height, "target",
                               target);
+    if (!status)
+        status = check_whole("target_rect", target, to.x, to.y, to.width, to.height);
     if (status || !from.width || !from.height || !to.width || !to.height)
         return status;
     vks_command command = {.kind = VKS_COMMAND_BLIT, .linear = linear};
@@ -154,7 +198,7 @@ vks_status vks_recording_composite(vks_recording *recording, vks_operand source,
 {
     vks_status status = check_pair("source", source, target);
     if (!status && !(status = check_colours("source", source)))
-        status = check_colours("target", target);
+        status = check_drawable("target", target);
     if (!status && !(opacity >= 0 && opacity <= 1)) /* NaN too */
         status = vks_fail(VKS_BAD_VALUE, 0, "opacity is %g; allowed is 0 to 1", (double)opacity);
     if (status)
@@ -247,7 +291,7 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
     if (!status && texture.surface)
         status = check_colours("texture", texture);
     if (!status)
-        status = check_colours("target", target);
+        status = check_drawable("target", target);
     if (!status && depth)
         status = check_depth(target, depth);
     if (!status && (!as || count % 3))

@@ -1,14 +1,15 @@
 #include <stdlib.h>
 
+#include "raster/planar.h"
 #include "record/recording.h"
 
 vks_status vks_drawable_create(const vks_drawable_info *info, vks_drawable **out)
 {
     if (info->format == VKS_FORMAT_NONE && !info->size)
         return vks_fail(VKS_BAD_VALUE, 0, "a buffer has 1 byte at least");
-    if (info->format != VKS_FORMAT_NONE && !vks_format_bytes(info->format))
+    if (info->format != VKS_FORMAT_NONE && !vks_format_planes(info->format))
         return vks_fail(VKS_BAD_VALUE, info->format, "format is %u; allowed are 1 to %u", info->format,
-                        VKS_PIPELINE_FORMATS - 1);
+                        VKS_FORMAT_YUV444P);
     vks_drawable *drawable = calloc(1, sizeof *drawable);
     if (!drawable)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for an image's record");

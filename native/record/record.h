@@ -39,6 +39,7 @@ typedef struct vks_drawable vks_drawable;
 typedef struct vks_drawable_info {
     uint32_t width, height; /* pixels */
     uint32_t format;        /* vks_format; VKS_FORMAT_NONE: a buffer */
+    vks_color color;        /* of planes */
     uint32_t usage, features;
     bool is_mappable;    /* the host may read the memory after the list */
     bool is_presentable; /* of a swapchain: in layout PRESENT_SRC_KHR between two lists, else in GENERAL */

@@ -19,7 +19,8 @@ typedef struct vks_page_header {
     uint64_t pid_namespace; /* pids in the page are valid in this namespace only */
     uint32_t width, height, format;
     uint32_t native; /* the timeline is also shared as an opaque fd */
-    uint64_t reserved;
+    vks_color color; /* of a surface; all 0: not said */
+    uint8_t reserved[3];
 } vks_page_header;
 
 /* BROKEN: an announced signal will never come. Signals that the signaller's queues already have

@@ -88,7 +88,7 @@ vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, con
     }
     for (size_t i = 0; i < n_slots; i++) {
         const vks_surface *s = uses[use_of(slots, i)].surface;
-        images[i] = (struct vks_image){s->pixels, s->size, s->width, s->height, s->stride, s->format};
+        images[i] = (struct vks_image){s->pixels, s->size, s->width, s->height, s->stride, s->format, s->color};
     }
     (*out)->program = program;
     (*out)->images = images;

@@ -42,6 +42,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->width = info->width;
     surface->height = info->height;
     surface->format = info->format;
+    surface->color = info->color;
     surface->acquire_commands[VKS_GRAPHICS] = info->acquire_commands;
     surface->release_commands[VKS_GRAPHICS] = info->release_commands;
     surface->discard_unowned = info->discard_unowned;
@@ -136,6 +137,7 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
         page->header.width = info->width;
         page->header.height = info->height;
         page->header.format = info->format;
+        page->header.color = info->color;
         page->header.native = native;
         vks_mutex_init(page);
         surface->handle.page = page;

@@ -7,13 +7,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "raster/raster.h"
+#include "raster/planar.h"
 #include "shm/memory.h"
 #include "surface/message.h"
 #include "surface/surface.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "descriptors are little-endian, and read as they lie");
-_Static_assert(sizeof(vks_surface_body) == 112, "layout");
+_Static_assert(sizeof(vks_surface_body) == 120, "layout");
 _Static_assert(sizeof(vks_fence_body) == 56, "layout");
 
 #define BUFFER_USAGES (2 * VKS_BUFFER_INDIRECT - 1)
@@ -62,11 +62,14 @@ static vks_status check_memory(const vks_surface_body *b, uint64_t needed)
     return VKS_OK;
 }
 
+/* Bytes of a pixel, of planes of one of luma; 0: no such format. */
+static uint64_t pixel_bytes(const vks_surface_body *b) { return vks_format_bytes(vks_plane_format(b->format, 0)); }
+
 /* Recomputes the sizes. Sides are below 2^20 and a pixel has at most 16 bytes, so nothing
- * overflows. */
+ * overflows. Drivers have planes in their own order, so that the luma's rows alone are known. */
 static vks_status check_sizes(const vks_surface_body *b)
 {
-    uint64_t pixel = vks_format_bytes(b->format), row = b->width * pixel, needed = row * b->height;
+    uint64_t pixel = pixel_bytes(b), row = b->width * pixel, needed = row * b->height;
     if (b->tiling != VKS_OPTIMAL) {
         if (b->stride < row || b->stride % pixel || b->stride > VKS_LARGEST_MEMORY)
             return vks_fail(VKS_BAD_PAGE, 0, "a row is %llu bytes and cannot have a stride of %llu",
@@ -98,7 +101,8 @@ vks_status vks_surface_check_memfd(const vks_surface_body *b)
 {
     if (b->tiling == VKS_BUFFER)
         return check_memfd_of_buffer(b);
-    uint64_t row = b->width * (uint64_t)vks_format_bytes(b->format), page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t row = b->width * pixel_bytes(b), page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint32_t planes = vks_format_planes(b->format);
     uint64_t padded = (row + VKS_ROW_ALIGNMENT - 1) / VKS_ROW_ALIGNMENT * VKS_ROW_ALIGNMENT;
     if (b->tiling != VKS_LINEAR || b->memory_offset)
         return vks_fail(VKS_BAD_PAGE, 0, "memory of the CPU backend is linear host memory at offset 0");
@@ -106,7 +110,10 @@ vks_status vks_surface_check_memfd(const vks_surface_body *b)
         return vks_fail(VKS_BAD_PAGE, 0, "a row is %llu bytes and has a stride of %llu; allowed is %llu to %llu",
                         (unsigned long long)row, (unsigned long long)b->stride, (unsigned long long)row,
                         (unsigned long long)padded);
-    uint64_t needed = (b->stride * b->height + page - 1) / page * page;
+    if (planes > 1 && b->stride % 4)
+        return vks_fail(VKS_BAD_PAGE, 0, "a row of luma has a stride of %llu; allowed are multiples of 4",
+                        (unsigned long long)b->stride);
+    uint64_t needed = (vks_planes_bytes(b->format, planes, b->height, b->stride) + page - 1) / page * page;
     if (b->memory_size != needed)
         return vks_fail(VKS_BAD_PAGE, 0, "the memory has %llu bytes; %u rows of %llu need exactly %llu",
                         (unsigned long long)b->memory_size, b->height, (unsigned long long)b->stride,
@@ -121,12 +128,46 @@ static vks_status check_side(const char *what, uint32_t side)
                : vks_fail(VKS_BAD_PAGE, 0, "%s is %u; allowed is 1 to %u", what, side, VKS_LARGEST_SIDE);
 }
 
+static bool is_color_known(const vks_color *c)
+{
+    bool is_matrix = c->matrix == VKS_MATRIX_RGB || c->matrix == VKS_MATRIX_BT709 || c->matrix == VKS_MATRIX_BT601 ||
+                     c->matrix == VKS_MATRIX_BT2020;
+    bool is_transfer = c->transfer == VKS_TRANSFER_BT709 || c->transfer == VKS_TRANSFER_LINEAR ||
+                       c->transfer == VKS_TRANSFER_SRGB || c->transfer == VKS_TRANSFER_PQ ||
+                       c->transfer == VKS_TRANSFER_HLG;
+    bool is_primaries = c->primaries == VKS_PRIMARIES_BT709 || c->primaries == VKS_PRIMARIES_BT601_625 ||
+                        c->primaries == VKS_PRIMARIES_BT601 || c->primaries == VKS_PRIMARIES_BT2020;
+    return is_matrix && is_transfer && is_primaries && c->range <= VKS_RANGE_FULL && c->siting <= VKS_SITING_TOP_LEFT;
+}
+
+static vks_status check_color(const vks_surface_body *b)
+{
+    static const vks_color none;
+    static const uint8_t zeros[sizeof b->reserved];
+    const vks_color *c = &b->color;
+    bool is_planar = vks_planar_format(b->format) != NULL;
+    if (memcmp(b->reserved, zeros, sizeof zeros))
+        return vks_fail(VKS_BAD_PAGE, 0, "unknown reserved bytes");
+    if (!memcmp(c, &none, sizeof none) && !is_planar)
+        return VKS_OK;
+    if (!is_color_known(c))
+        return vks_fail(VKS_BAD_PAGE, 0, "unknown colour: primaries %u, transfer %u, matrix %u, range %u, siting %u",
+                        c->primaries, c->transfer, c->matrix, c->range, c->siting);
+    return (c->matrix == VKS_MATRIX_RGB) != is_planar
+               ? VKS_OK
+               : vks_fail(VKS_BAD_PAGE, 0, "the matrix is %u, and a surface of format %s has %s", c->matrix,
+                          vks_format_name(b->format), is_planar ? "one of Y'CbCr" : "components of R, G and B");
+}
+
 static vks_status check_body(const vks_surface_body *b)
 {
     vks_status status = check_side("width", b->width);
     if (status || (status = check_side("height", b->height)))
         return status;
-    const char *unknown = !vks_format_bytes(b->format)              ? "format"
+    if (!vks_planes_fit(b->format, b->width, b->height))
+        return vks_fail(VKS_BAD_PAGE, 0, "%ux%u pixels of %s, whose chroma has half as many columns or rows", b->width,
+                        b->height, vks_format_name(b->format));
+    const char *unknown = !vks_format_planes(b->format)             ? "format"
                           : b->tiling > VKS_LINEAR_IN_DEVICE_MEMORY ? "tiling"
                           : b->usage < 1 || b->usage > USAGES       ? "usage"
                           : b->memory_kind > VKS_MEMFD              ? "memory kind"
@@ -137,6 +178,8 @@ static vks_status check_body(const vks_surface_body *b)
     status = check_sizes(b);
     if (!status && b->memory_kind == VKS_MEMFD)
         status = vks_surface_check_memfd(b);
+    if (!status)
+        status = check_color(b);
     return status ? status : check_name(b->name);
 }
 
@@ -357,6 +400,7 @@ vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_des
     vks_surface_info info = {.width = descriptor->body.width,
                              .height = descriptor->body.height,
                              .format = descriptor->body.format,
+                             .color = descriptor->body.color,
                              .pixels = pixels,
                              .size = pixels ? descriptor->body.memory_size : 0,
                              .stride = descriptor->body.stride};

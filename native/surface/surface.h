@@ -50,6 +50,7 @@ struct vks_surface {
     size_t size, stride;
     uint64_t announced; /* the last value submitted to a driver as a signal of this handle */
     uint32_t width, height, format;
+    vks_color color;
     uint64_t acquire_commands[VKS_FAMILIES], release_commands[VKS_FAMILIES]; /* indexed by the queue's family */
     bool last_used_graphics, uses_graphics; /* the last ownership did more than copy; this one has so far */
     bool had_one_submission;                /* the last ownership had one submission */

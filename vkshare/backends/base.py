@@ -11,8 +11,9 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from vkshare.color import SRGB, Color
 from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -72,22 +73,24 @@ class ImageSpec:
     tiling: str  # "linear" | "optimal": "auto" is resolved before
     usage: frozenset[str]  # of "render", "sample", "copy", "storage"
     in_device_memory: bool = False  # linear rows in the GPU's own memory, which the CPU does not map
+    color: Color = SRGB
 
     @property
     def nbytes(self) -> int:
         """Bytes of the pixels, rows without padding."""
-        return self.width * self.height * self.format.bytes_per_pixel
+        return self.format.nbytes(self.width, self.height)
 
     @property
-    def body(self) -> dict[str, int]:
+    def body(self) -> dict[str, Any]:
         """The fields of vks_surface_body that follow from these."""
         return {**self.drawable, "tiling": TILINGS.index((self.tiling, self.in_device_memory))}
 
     @property
-    def drawable(self) -> dict[str, int]:
+    def drawable(self) -> dict[str, Any]:
         """The fields of vks_drawable_info that follow from these."""
         usage = sum(1 << USAGES.index(word) for word in self.usage)
-        return {"width": self.width, "height": self.height, "format": self.format.code, "usage": usage}
+        size = {"width": self.width, "height": self.height}
+        return {**size, "format": self.format.code, "usage": usage, "color": self.color.codes}
 
     def __str__(self) -> str:
         return f"{self.width}x{self.height} {self.format.name} {self.tiling} surface"
@@ -122,6 +125,13 @@ class BufferSpec:
 
 
 Spec = ImageSpec | BufferSpec
+
+
+class PlaneLayout(NamedTuple):
+    """Where a plane's rows are, in bytes."""
+
+    offset: int  # of its first row, from the image's first
+    stride: int  # from row to row
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +203,7 @@ class Image(Memory, Protocol):
     spec: ImageSpec
     image: int  # VkImage, 0 on the CPU backend
     image_view: int  # VkImageView, 0 on the CPU backend
+    planes: tuple[PlaneLayout, ...]  # of each plane, where the memory has rows
 
 
 class BufferMemory(Memory, Protocol):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import _native, formats
 from vkshare.backends.base import USAGES, Adapter, Capabilities
+from vkshare.color import Color, of_surface
 from vkshare.core import surface_factory
 from vkshare.core.commands import CommandList, Submission
 from vkshare.core.device_buffers import DeviceBuffers
@@ -174,6 +175,7 @@ class Device(DeviceFences, DeviceBuffers, ForeignImages):
         memory: str = "auto",
         stride: str = "aligned",
         unowned: str = "raise",
+        color: Color | None = None,
     ) -> Surface:
         """Makes an image that can be exported: all zeros, not owned, key 0.
 
@@ -198,6 +200,9 @@ class Device(DeviceFences, DeviceBuffers, ForeignImages):
         unowned
             The effect of use without ownership: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish,
             reads give zeros (rule K21).
+        color
+            The meaning of the codes, which goes with the surface. None: sRGB's, and of formats in planes (``"nv12"``,
+            for example) BT.709's of limited range.
 
         Returns
         -------
@@ -227,6 +232,8 @@ class Device(DeviceFences, DeviceBuffers, ForeignImages):
             arguments.integer("height", height, 1, limit),
             formats.get(format),
         )
+        wanted[2].check_size(*wanted[:2])
+        meaning = of_surface(wanted[2], color)
         words = arguments.choices("usage", usage, USAGES)
         arguments.choice("memory", memory, ("auto", "host", "device"))
         if memory == "host" and tiling == "optimal":
@@ -242,7 +249,7 @@ class Device(DeviceFences, DeviceBuffers, ForeignImages):
             order = "linear" if memory == "host" or is_tight else tiling
             in_device_memory = memory == "device"
             image = surface_factory.create_image(
-                self, wanted, order, words, in_device_memory=in_device_memory, is_tight=is_tight
+                self, wanted, order, words, in_device_memory=in_device_memory, is_tight=is_tight, color=meaning
             )
             return surface_factory.adopt_image(self, image, discard=unowned == "discard")
 

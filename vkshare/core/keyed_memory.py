@@ -40,7 +40,7 @@ class KeyedMemory(Closable, SurfaceCore, Generic[MemoryOf, ViewOf]):
         self,
         device: Device,
         shared_image: SharedImage[MemoryOf],
-        extent: dict[str, int],
+        extent: dict[str, Any],
         *,
         page: int | None = None,
         semaphore: int = -1,
@@ -48,7 +48,7 @@ class KeyedMemory(Closable, SurfaceCore, Generic[MemoryOf, ViewOf]):
         presentable: bool = False,
         alias_of: KeyedMemory[Any, Any] | None = None,
     ) -> None:
-        """`extent`: width, height and format, as SurfaceCore has them."""
+        """`extent`: width, height, format and color, as SurfaceCore has them."""
         memory = shared_image.thing
         self._shared_image = shared_image
         self._image: MemoryOf | None = memory
@@ -92,6 +92,9 @@ class KeyedMemory(Closable, SurfaceCore, Generic[MemoryOf, ViewOf]):
     def _dtype(self) -> np.dtype[Any]:
         """NumPy type of one array element."""
         raise NotImplementedError
+
+    def _refuse_planes(self, call: str, instead: str) -> None:
+        """UnsupportedError where it has several planes."""
 
     @property
     def usage(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ from vkshare.util.deadline import Deadline
 if TYPE_CHECKING:
     from vkshare.backends.base import Memory, Stage
     from vkshare.core.keyed_memory import KeyedMemory
+    from vkshare.core.planes import Plane
     from vkshare.core.surface import Surface
 
     Shared = KeyedMemory[Any, Any]
@@ -44,6 +45,46 @@ def read(surface: Shared, timeout: float | None = None) -> Array:
         return np.zeros(surface.shape, surface._dtype)
     surface.device._count_copy(pixels.nbytes)
     return pixels
+
+
+def read_planes(surface: Surface, planes: tuple[Plane, ...], timeout: float | None = None) -> tuple[Array, ...]:
+    """Surface.read_planes()."""
+    if not surface.spec.format.is_planar:
+        return (read(surface, timeout),)
+    deadline = Deadline(timeout)
+    surface._open_image()
+    try:
+        surface._cpu_access(deadline.left())
+        found = tuple(over(plane).copy() for plane in planes)
+    except TimeoutError:
+        raise _too_late(surface, "read_planes", deadline) from None
+    except NotOwnerError:
+        if not surface._discards:
+            raise
+        return tuple(np.zeros(plane.shape, plane._dtype) for plane in planes)
+    surface.device._count_copy(sum(each.nbytes for each in found))
+    return found
+
+
+def write_planes(
+    surface: Surface, planes: tuple[Plane, ...], arrays: tuple[Array, ...], timeout: float | None = None
+) -> None:
+    """Surface.write_planes(); `arrays` have the shapes and the types of the memory."""
+    if not surface.spec.format.is_planar:
+        return write(surface, arrays[0], timeout)
+    deadline = Deadline(timeout)
+    surface._open_image()
+    try:
+        surface._cpu_access(deadline.left())
+        for plane, array in zip(planes, arrays, strict=True):
+            over(plane)[...] = array
+    except TimeoutError:
+        raise _too_late(surface, "write_planes", deadline) from None
+    except NotOwnerError:
+        if not surface._discards:
+            raise
+        return
+    surface.device._count_copy(sum(each.nbytes for each in arrays))
 
 
 def write(surface: Shared, pixels: Array, timeout: float | None = None) -> None:
@@ -74,7 +115,7 @@ def _too_late(surface: Shared, call: str, deadline: Deadline) -> AcquireTimeout:
     )
 
 
-def over(surface: Shared) -> Array:
+def over(surface: Shared | Plane) -> Array:
     """A writable array over the memory itself. The array keeps the memory alive, closed surface or not."""
     with surface.device._lock:
         if surface._mapped_memory is None:
@@ -82,7 +123,7 @@ def over(surface: Shared) -> Array:
         return np.asarray(surface._mapped_memory)
 
 
-def _mapped_memory(surface: Shared) -> MappedMemory:
+def _mapped_memory(surface: Shared | Plane) -> MappedMemory:
     mapped = surface._mapped
     if mapped is None:
         raise ClosedError(f"this {surface._kind} is closed: {surface!r}")

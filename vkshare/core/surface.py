@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vkshare.backends.base import Image, ImageSpec
-from vkshare.core import pixels
+from vkshare.color import SRGB, Color
+from vkshare.core import pixels, planes
 from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.keyed_memory import KeyedMemory
 from vkshare.core.view import View
@@ -19,6 +20,8 @@ from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from vkshare.core.device import Device
@@ -32,9 +35,10 @@ class SurfaceStatistics:
 
     is_owned: bool
     generation: int
-    nbytes: int  # of the pixels, rows padded as they are in memory
+    nbytes: int  # of the pixels, rows padded as they are in memory; of planes, without padding
     stride: int  # bytes from row to row; 0 for optimal tiling
     copied_bytes: int  # by the share() or share_array() that made it; 0 where the memory is the tensor's own
+    color: Color = SRGB
 
 
 class Surface(KeyedMemory[Image, View], Watchable):
@@ -54,7 +58,10 @@ class Surface(KeyedMemory[Image, View], Watchable):
         spec = shared_image.thing.spec
         self._spec: ImageSpec = spec
         self._copied = 0  # bytes, when it was made of another API's memory
-        extent = {"width": spec.width, "height": spec.height, "format": spec.format.code}
+        self._planes: tuple[planes.Plane, ...] | None = None
+        extent: dict[str, Any] = {"width": spec.width, "height": spec.height, "format": spec.format.code}
+        if spec.format.is_planar:
+            extent["color"] = spec.color.codes
         super().__init__(device, shared_image, extent, **options)
 
     # ---- properties -----------------------------------------------------------------------------------------------
@@ -80,6 +87,11 @@ class Surface(KeyedMemory[Image, View], Watchable):
         return self._spec.format.name
 
     @property
+    def color(self) -> Color:
+        """The meaning of the codes: the exporter's, in each process."""
+        return self._spec.color
+
+    @property
     def tiling(self) -> str:
         """``"linear"`` or ``"optimal"``."""
         return self._spec.tiling
@@ -91,7 +103,7 @@ class Surface(KeyedMemory[Image, View], Watchable):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(height, width, channels) of the arrays of read() and write()."""
+        """(height, width, channels) of the arrays of read() and write(); of planes, of the first one."""
         return self._spec.height, self._spec.width, self._spec.format.channels
 
     @property
@@ -153,7 +165,49 @@ class Surface(KeyedMemory[Image, View], Watchable):
         >>> pixels.shape
         (48, 64, 4)
         """
+        self._refuse_planes("Surface.read()", "read_planes()")
         return self._read(timeout)
+
+    def _refuse_planes(self, call: str, instead: str) -> None:
+        if self._spec.format.is_planar:
+            what = f"{call} of a surface in planes ({self.format})"
+            raise UnsupportedError(what, "one array has no room for planes of several sizes", f"use {instead}")
+
+    def read_planes(self, timeout: float | None = None) -> tuple[np.ndarray[Any, Any], ...]:
+        """Returns a copy of each plane, (H, W, C) in memory order, luma first.
+
+        Parameters, errors and order are those of read(). A format of one plane has that one.
+
+        Examples
+        --------
+        >>> with device.create_surface(64, 48, "nv12") as video, video.access():
+        ...     [plane.shape for plane in video.read_planes()]
+        [(48, 64, 1), (24, 32, 2)]
+        """
+        return pixels.read_planes(self, planes.of(self), timeout)
+
+    def write_planes(self, arrays: Sequence[Any], timeout: float | None = None) -> None:
+        """Copies an array into each plane, luma first, ordered like any other work.
+
+        Parameters
+        ----------
+        arrays
+            One for each plane, (H, W, C) in its own size and the plane's dtype; of p010 the upper 10 bits count.
+        timeout
+            As of write().
+
+        Raises
+        ------
+        ValueError, TypeError
+            Another number, shape or dtype. The other errors are those of write().
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> with device.create_surface(64, 48, "nv12") as video, video.access():
+        ...     video.write_planes([np.full((48, 64, 1), 128, np.uint8), np.full((24, 32, 2), 128, np.uint8)])
+        """
+        pixels.write_planes(self, planes.of(self), planes.checked(self, arrays), timeout)
 
     def write(self, array: Any, timeout: float | None = None) -> None:
         """Copies an array of shape (H, W, C) and the format's dtype into the surface, ordered like any other work.
@@ -183,6 +237,7 @@ class Surface(KeyedMemory[Image, View], Watchable):
         >>> with surface.access():
         ...     surface.write(np.zeros((48, 64, 4), np.uint8))
         """
+        self._refuse_planes("Surface.write()", "write_planes()")
         self._write(pixels.checked(self, array), timeout)
 
     def to_linear(self) -> Surface:
@@ -308,8 +363,10 @@ class Surface(KeyedMemory[Image, View], Watchable):
 
     def statistics(self) -> SurfaceStatistics:
         """Returns a snapshot of this handle."""
-        row = self._stride or self.width * self._spec.format.bytes_per_pixel
-        return SurfaceStatistics(self.is_owned, self.generation, row * self.height, self._stride, self._copied)
+        spec = self._spec
+        row = self._stride or self.width * spec.format.bytes_per_pixel
+        nbytes = spec.nbytes if spec.format.is_planar else row * self.height
+        return SurfaceStatistics(self.is_owned, self.generation, nbytes, self._stride, self._copied, spec.color)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """Return what a notebook's cell shows."""

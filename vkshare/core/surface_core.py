@@ -39,6 +39,7 @@ class SurfaceCore(_native.Surface):
         width: int,
         height: int,
         format: int,
+        color: dict[str, int] | None = None,
         pixels: Any = None,
         stride: int = 0,
         page_fd: int | None = None,
@@ -60,6 +61,7 @@ class SurfaceCore(_native.Surface):
                 "width": u64("width", width, *sides),
                 "height": u64("height", height, *sides),
                 "format": u64("format", format, 0, _LARGEST),
+                "color": color or {},
                 "stride": u64("stride", stride),
                 "discard_unowned": discard_unowned,
                 "is_presentable": presentable,
@@ -242,8 +244,10 @@ def _rows(pixels: Any, info: Any) -> Any:
         raise ValueError(f"pixels holds {info.size} bytes, too few for a buffer of {nbytes}")
     if not info.format:
         return memory
-    row = info.width * formats.from_code(info.format).bytes_per_pixel
-    if not row <= info.stride or (info.height - 1) * info.stride + row > info.size:
+    form = formats.from_code(info.format)
+    row = info.width * form.bytes_per_pixel
+    needed = max((info.height - 1) * info.stride + row, form.nbytes(info.width, info.height))
+    if not row <= info.stride or needed > info.size:
         raise ValueError(
             f"pixels holds {info.size} bytes, too few for height {info.height} rows of width {info.width} in format "
             f"{info.format}, stride {info.stride} bytes apart"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vkshare.backends.base import BufferSpec, Image, ImageSpec, MemoryHandle
+from vkshare.color import SRGB, Color
 from vkshare.core.buffer import Buffer
 from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.keyed_memory import KeyedMemory
@@ -38,6 +39,7 @@ def create_image(
     *,
     in_device_memory: bool = False,
     is_tight: bool = False,
+    color: Color = SRGB,
 ) -> Image:
     """Make an image; tiling "auto" is linear where the CPU can use it and the driver can make it."""
     can = device.capabilities
@@ -50,9 +52,9 @@ def create_image(
         tiling = "optimal"
     if tiling == "auto":
         with contextlib.suppress(UnsupportedError):
-            return device._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory))
+            return device._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory, color))
         tiling = "optimal"
-    spec = ImageSpec(*wanted, tiling, usage, in_device_memory and tiling == "linear")
+    spec = ImageSpec(*wanted, tiling, usage, in_device_memory and tiling == "linear", color)
     return device._backend.create_image(spec, is_tight=is_tight)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vkshare import _native
 from vkshare.backends.base import BufferSpec
-from vkshare.core import host, pixels
+from vkshare.core import host, pixels, planes
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class KeyedView(_native.ArrayBuffer):
             The view is over.
         """
         surface = self._open()
+        surface._refuse_planes("View.array", "planes[0].array, and those of the other planes")
         if not surface.is_host_visible:
             raise _unmapped("View.array", surface)
         surface._cpu_access()
@@ -153,7 +154,11 @@ class View(KeyedView):
     submitting more. Row 0 is on top.
     """
 
-    __slots__ = ()
+    __slots__ = ("_planes",)
+
+    def __init__(self, surface: KeyedMemory[Any, Any], *, writable: bool) -> None:
+        super().__init__(surface, writable=writable)
+        self._planes: tuple[PlaneView, ...] | None = None
 
     @property
     def surface(self) -> Surface:
@@ -179,6 +184,13 @@ class View(KeyedView):
     def image_view(self) -> int:
         """The VkImageView; 0 on the CPU backend."""
         return self.surface.image_view
+
+    @property
+    def planes(self) -> tuple[PlaneView, ...]:
+        """A view of each plane, luma first, for as long as this one; a format of one plane has that one."""
+        if self._planes is None:
+            self._planes = tuple(PlaneView(each, self) for each in planes.of(self.surface))
+        return self._planes
 
     @property
     def layout(self) -> str:
@@ -235,6 +247,36 @@ class View(KeyedView):
             The view is over, or read-only.
         """
         return host.skia(self)
+
+
+class PlaneView(KeyedView):
+    """A plane of a surface inside a block; made by ``view.planes``.
+
+    Its `array` is the memory itself where the CPU sees it, no copy, in the plane's own format
+    ("r8unorm" and "rg8unorm" of "nv12"); so are the buffer protocol, ``__array__`` and DLPack. It is
+    over when the surface's view is. Commands take the surface's view.
+    """
+
+    __slots__ = ("_of",)
+    _kind = "plane"
+
+    def __init__(self, plane: planes.Plane, of: View) -> None:
+        super().__init__(plane, writable=of.writable)  # type: ignore[arg-type]
+        self._of = of
+
+    def _open(self) -> Any:
+        self._of._open()
+        return super()._open()
+
+    @property
+    def surface(self) -> Surface:
+        """The surface."""
+        return self._of.surface
+
+    @property
+    def format(self) -> str:
+        """The format's name."""
+        return str(self._open().format.name)
 
 
 class BufferView(KeyedView):

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import formats
+from vkshare import color, formats
 from vkshare.backends.base import BUFFER_USAGES, TILINGS, USAGES, BufferSpec, ImageSpec, MemoryHandle, Spec
 from vkshare.errors import ClosedError
 from vkshare.ipc import fd_broker, transport
@@ -37,7 +37,10 @@ def _buffer_of(body: Any) -> BufferSpec:
 def _image_of(body: Any) -> ImageSpec:
     tiling, in_device_memory = TILINGS[body.tiling]
     words = _words(body, USAGES)
-    return ImageSpec(body.width, body.height, formats.from_code(body.format), tiling, words, in_device_memory)
+    form, names = formats.from_code(body.format), ("primaries", "transfer", "matrix", "range", "siting")
+    numbers = {name: getattr(body.color, name) for name in names}
+    said = color.from_codes(**numbers) if any(numbers.values()) else color.SRGB
+    return ImageSpec(body.width, body.height, form, tiling, words, in_device_memory, said)
 
 
 def _words(body: Any, usages: tuple[str, ...]) -> frozenset[str]:

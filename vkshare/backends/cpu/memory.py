@@ -36,6 +36,7 @@ class CpuMemory(Generic[SpecOf]):
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last
         # of them.
         self._pixels: memoryview | None = memoryview(mapping)[offset : _used(spec, mapping)]
+        self.planes = host_memory.planes(spec, stride) if isinstance(spec, ImageSpec) else ()
         self.drawable = Drawable(**spec.drawable)
 
     def pixels(self) -> memoryview | None:

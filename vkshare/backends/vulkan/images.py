@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vkshare.backends.base import ImageSpec, MemoryHandle, tight_rows_refused
+from vkshare.backends.base import ImageSpec, MemoryHandle, PlaneLayout, tight_rows_refused
 from vkshare.backends.vulkan import barriers, drawables, imports, support
 from vkshare.backends.vulkan.api import VK, address, ffi, new
 from vkshare.backends.vulkan.context import Context
@@ -70,6 +70,11 @@ class VulkanImage(Resource):
             subresource = ffi.new("VkImageSubresource *", {"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT})
             layout = vk.make("vkGetImageSubresourceLayout", device, self.handle, subresource)
             self.stride, self._offset = int(layout.rowPitch), int(layout.offset)
+
+    @property
+    def planes(self) -> tuple[PlaneLayout, ...]:
+        """Where the rows are, of each plane."""
+        return (PlaneLayout(0, self.stride),)
 
     @property
     def aspect(self) -> int:

@@ -102,7 +102,7 @@ def _candidates(tilings: frozenset[str]) -> list[ImageSpec]:
 def _row_alignment(context: Context) -> int:
     """The least power of two such that rows of a multiple of as many bytes have no padding, in every format."""
     for alignment in (1 << bit for bit in range(4, 13)):  # from the largest pixel to a page
-        rows = [(name, alignment * n) for name in FORMATS for n in (1, 3)]
+        rows = [(each.name, alignment * n) for each in FORMATS.values() if not each.is_planar for n in (1, 3)]
         # Most alignments end at the first row: each image costs time of a process's first open().
         if not any(_is_tight(context, *row) is False for row in rows):
             return alignment if any(_is_tight(context, *row) for row in rows) else 0

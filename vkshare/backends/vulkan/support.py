@@ -57,6 +57,8 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
     """
     what = f"{spec.tiling} {spec.format.name} surfaces for {', '.join(sorted(spec.usage)) or 'nothing'}"
     where = f"{physical.name} ({physical.driver})"
+    if spec.format.is_planar:
+        raise UnsupportedError(what, "vkshare shares planes on the CPU backend alone so far", "use that")
     if spec.format.is_depth and spec.tiling == "linear":
         raise UnsupportedError(what, "Vulkan has depth in the driver's own order", _hint(spec))
     external = None  # of no handle type: an engine's own image. NVIDIA has none where a chain names type 0
