@@ -1,4 +1,4 @@
-"""The meaning of a surface's codes: primaries, transfer function, matrix, range, and where chroma lies (ITU-T H.273)."""
+"""The meaning of a surface's codes: primaries, transfer function, matrix, range and siting (ITU-T H.273)."""
 
 from __future__ import annotations
 

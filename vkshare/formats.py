@@ -50,7 +50,7 @@ class Format:
 
     @property
     def is_planar(self) -> bool:
-        """Whether pixels are Y'CbCr in planes: clears, fills, copies and blits write them, and each command reads them."""
+        """Whether pixels are Y'CbCr in planes: each command reads them; clears, fills, copies and blits write them."""
         return bool(self.plane_names)
 
     @property

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from support import cuda_peer
 from support.peer_processes import PeerDied, later
+from support.pixel_formats import WITHOUT_DEPTH
 from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
-from vkshare import formats
 from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, NotOwnerError, UnsupportedError
 
 pytest_plugins = ["support.peer_processes"]
@@ -65,7 +65,7 @@ def heavy(device: vks.Device, view: vks.View | vks.Surface, last: tuple[float, .
 
 
 @pytest.mark.rule("I3")
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 def test_cuda_sees_what_vulkan_wrote_and_vulkan_what_cuda_wrote(
     device: vks.Device, name: str, tiling: dict[str, Any]
 ) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support import cuda_peer
+from support.pixel_formats import WITHOUT_DEPTH
 from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
-from vkshare import formats
 
 pytest_plugins = ["support.adopted_devices", "support.peer_processes"]
 pytestmark = [pytest.mark.vks_gpu, unhurried]
@@ -41,7 +41,7 @@ def pixels_for(surface: vks.Surface, dice: Any) -> Array:
     return np.random.default_rng(dice.getrandbits(32)).integers(0, high, surface.shape).astype(dtype)
 
 
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 def test_copies_between_all_tilings_run_beside_graphics_and_move_every_byte(device: vks.Device, name: str) -> None:
     dice = seeded()
     with ExitStack() as stack:

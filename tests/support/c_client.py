@@ -129,6 +129,6 @@ class Receiver:
 
     def receive(self, sock: socket.socket, kind: str = "surface") -> tuple[int, bytes, str]:
         """The status, the body's bytes, and the error's text."""
-        body, text = ctypes.create_string_buffer(112), ctypes.create_string_buffer(232)
+        body, text = ctypes.create_string_buffer(120), ctypes.create_string_buffer(232)
         status = self._library[f"receive_{kind}"](sock.fileno(), body, text)
         return status, body.raw, text.value.decode()

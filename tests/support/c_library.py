@@ -48,7 +48,7 @@ typedef struct { vks_image_info image; void *handle; int layout; void *memory; v
     vks_adopt_image_info;
 int vks_surface_adopt_image(vks_device *, const vks_adopt_image_info *, vks_surface **);
 int vks_row_alignment(vks_device *, uint32_t *);
-typedef struct { uint8_t body[112]; int memory_fd, page_fd, semaphore_fd; } vks_surface_descriptor;
+typedef struct { uint8_t body[120]; int memory_fd, page_fd, semaphore_fd; } vks_surface_descriptor;
 typedef struct { uint8_t body[56]; int page_fd, semaphore_fd; } vks_fence_descriptor;
 int vks_surface_create_image(vks_device *, const vks_image_info *, vks_surface **);
 int vks_surface_open_image(vks_device *, const vks_surface_descriptor *, vks_surface **);

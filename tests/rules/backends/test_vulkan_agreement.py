@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pixel_formats import WITHOUT_DEPTH
 from support.run_volumes import rounds
 
 import vkshare as vks
@@ -16,7 +17,7 @@ from vkshare.testing import assert_images_equal
 
 pytestmark = [pytest.mark.wheel, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
-FORMATS = tuple(name for name, each in formats.FORMATS.items() if not each.is_depth)  # test_depth.py has the others
+FORMATS = WITHOUT_DEPTH  # test_depth.py has the others
 COLOURS = tuple(name for name in FORMATS if not formats.get(name).is_integer)  # which blits and draws take
 
 TILINGS = ("linear", "optimal")

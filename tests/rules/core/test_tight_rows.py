@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.pixel_formats import WITHOUT_DEPTH
 
 import vkshare as vks
 from vkshare import formats
@@ -39,7 +40,7 @@ def linear_stride(device: vks.Device, width: int, name: str) -> int:
         return surface.stride
 
 
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 def test_rows_whose_length_is_a_multiple_of_the_alignment_have_no_padding(device: vks.Device, name: str) -> None:
     alignment = device.capabilities.row_alignment
     assert alignment >= 16
@@ -50,7 +51,7 @@ def test_rows_whose_length_is_a_multiple_of_the_alignment_have_no_padding(device
             assert surface.stride == bytes_of(name, width)
 
 
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 @pytest.mark.parametrize("width", [1, 3, 16, 37, 64])
 def test_tight_rows_have_no_byte_between_them_or_the_error_names_a_width_that_needs_none(
     device: vks.Device, name: str, width: int
@@ -81,7 +82,7 @@ def test_a_picture_in_tight_rows_crosses_to_another_device(device: vks.Device, v
             assert_images_equal(other.read(), picture)
 
 
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 def test_draws_and_copies_reach_rows_that_begin_at_any_byte(device: vks.Device, name: str) -> None:
     if device.backend == "vulkan":
         pytest.skip("drivers lay images out")

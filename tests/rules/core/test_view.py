@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.linear_surfaces import linear
+from support.pixel_formats import WITHOUT_DEPTH
 
 import vkshare as vks
 from vkshare import formats
@@ -42,7 +43,7 @@ def test_an_array_taken_after_a_submission_shows_its_result(device: vks.Device, 
 
 
 @pytest.mark.rule("I1")
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 def test_shapes_strides_and_dtypes_are_those_of_the_format(device: vks.Device, name: str) -> None:
     surface = linear(device, name)
     pixel = formats.get(name)

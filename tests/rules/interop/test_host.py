@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.linear_surfaces import linear, linear_formats, noise
+from support.pixel_formats import WITHOUT_DEPTH
 from support.shared_handles import opened
 from support.tree_paths import ROOT, TESTS
 
 import vkshare as vks
-from vkshare import formats
 from vkshare.errors import InvalidCallError, NotOwnerError, UnsupportedError
 
 pytest_plugins = ["support.peer_processes", "support.handle_pairs"]
@@ -237,7 +237,7 @@ def test_an_optimal_surface_refuses_and_names_to_linear(device: vks.Device, use:
 
 
 @pytest.mark.rule("I2")
-@pytest.mark.parametrize("name", [name for name, each in formats.FORMATS.items() if not each.is_depth])
+@pytest.mark.parametrize("name", WITHOUT_DEPTH)
 def test_to_linear_gives_a_surface_with_the_same_contents(device: vks.Device, name: str) -> None:
     source = optimal(device, name) if "optimal" in device.capabilities.tilings else linear(device, name)
     pixels = noise(source)

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from support.pixel_formats import ONE_PLANE
 from support.remote_ends import WAIT, Ends, draw, random_pixels
 from support.shared_handles import wait_until
 
 import vkshare as vks
 from vkshare.errors import AcquireTimeout, InvalidCallError, UnsupportedError
-from vkshare.formats import FORMATS
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def remote(stack: ExitStack, ends: Ends) -> vks.Device:
 
 
 @pytest.mark.rule("M2", "M9")
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE_PLANE)
 def test_a_remote_device_draws_what_the_viewers_own_device_draws(
     vks_device: vks.Device, remote: vks.Device, format: str
 ) -> None:
