@@ -2,6 +2,7 @@
 #include "record/vulkan_needs.h"
 
 #include "raster/format.h"
+#include "raster/planar.h"
 
 struct vks_blit_rect vks_straightened(struct vks_blit_rect to, struct vks_blit_rect *from)
 {
@@ -96,6 +97,9 @@ vks_status vks_vulkan_check(const vks_recorder *r, const vks_recording *recordin
             *problem = (vks_record_problem){.kind = VKS_PROBLEM_CLOSED, .use = i};
             return vks_fail(VKS_CLOSED, 0, "a surface that the list uses is closed");
         }
+    for (size_t i = 0; i < recording->n_uses; i++)
+        if (vks_planar_format(recording->drawables[i]->info.format))
+            return vks_fail(VKS_UNSUPPORTED, 0, "commands of Vulkan take no surfaces in planes yet");
     for (size_t i = 0; i < recording->length; i++) {
         const vks_command *c = &recording->commands[i];
         vks_status status = check_features(recording, c, problem);

@@ -80,6 +80,16 @@ class ImageSpec:
         """Bytes of the pixels, rows without padding."""
         return self.format.nbytes(self.width, self.height)
 
+    def planes(self) -> list[ImageSpec]:
+        """Return the properties of each plane as an image of its own; of one plane, these."""
+        if not self.format.is_planar:
+            return [self]
+        sizes = [self.format.plane_size(index, self.width, self.height) for index in range(len(self.format.planes))]
+        return [
+            ImageSpec(*size, form, self.tiling, self.usage, self.in_device_memory)
+            for size, form in zip(sizes, self.format.planes, strict=True)
+        ]
+
     @property
     def body(self) -> dict[str, Any]:
         """The fields of vks_surface_body that follow from these."""
@@ -203,7 +213,10 @@ class Image(Memory, Protocol):
     spec: ImageSpec
     image: int  # VkImage, 0 on the CPU backend
     image_view: int  # VkImageView, 0 on the CPU backend
-    planes: tuple[PlaneLayout, ...]  # of each plane, where the memory has rows
+
+    @property
+    def planes(self) -> tuple[PlaneLayout, ...]:
+        """Where the rows of each plane are; strides are 0 where memory has none."""
 
 
 class BufferMemory(Memory, Protocol):

@@ -55,7 +55,10 @@ def read_planes(surface: Surface, planes: tuple[Plane, ...], timeout: float | No
     surface._open_image()
     try:
         surface._cpu_access(deadline.left())
-        found = tuple(over(plane).copy() for plane in planes)
+        if surface.is_host_visible:
+            found = tuple(over(plane).copy() for plane in planes)
+        else:
+            found = _download_planes(surface, planes, deadline)
     except TimeoutError:
         raise _too_late(surface, "read_planes", deadline) from None
     except NotOwnerError:
@@ -75,9 +78,12 @@ def write_planes(
     deadline = Deadline(timeout)
     surface._open_image()
     try:
-        surface._cpu_access(deadline.left())
-        for plane, array in zip(planes, arrays, strict=True):
-            over(plane)[...] = array
+        if surface.is_host_visible:
+            surface._cpu_access(deadline.left())
+            for plane, array in zip(planes, arrays, strict=True):
+                over(plane)[...] = array
+        else:
+            _upload_planes(surface, arrays)
     except TimeoutError:
         raise _too_late(surface, "write_planes", deadline) from None
     except NotOwnerError:
@@ -152,6 +158,28 @@ def _download(surface: Shared, image: Memory, deadline: Deadline) -> Array:
     stage, commands = _staged(surface, image, surface._spec.nbytes, upload=False)
     surface.device.submit(commands).wait(deadline.left())
     return np.frombuffer(stage.data, surface._dtype).reshape(surface.shape).copy()
+
+
+def _download_planes(surface: Surface, planes: tuple[Plane, ...], deadline: Deadline) -> tuple[Array, ...]:
+    stage, commands = _staged(surface, surface._open_image(), surface.spec.nbytes, upload=False)
+    surface.device.submit(commands).wait(deadline.left())
+    found, offset = [], 0
+    for plane in planes:
+        shape, dtype = plane.shape, plane._dtype
+        count = int(np.prod(shape))
+        found.append(np.frombuffer(stage.data, dtype, count, offset).reshape(shape).copy())
+        offset += count * dtype.itemsize
+    return tuple(found)
+
+
+def _upload_planes(surface: Surface, arrays: tuple[Array, ...]) -> None:
+    """As _upload()."""
+    stage, commands = _staged(surface, surface._open_image(), surface.spec.nbytes, upload=True)
+    offset = 0
+    for array in arrays:
+        np.frombuffer(stage.data, array.dtype, array.size, offset).reshape(array.shape)[...] = array
+        offset += array.nbytes
+    surface.device.submit(commands)
 
 
 def _upload(surface: Shared, image: Memory, pixels: Array) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ARRAY_NOT_EXPORTED, BufferSpec, ImageSpec, MemoryHandle, Spec
+from vkshare.backends.base import ARRAY_NOT_EXPORTED, BufferSpec, ImageSpec, MemoryHandle, PlaneLayout, Spec
 from vkshare.backends.drawing import Drawable
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.util import fd_ops, shared_memory
@@ -36,8 +36,12 @@ class CpuMemory(Generic[SpecOf]):
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last
         # of them.
         self._pixels: memoryview | None = memoryview(mapping)[offset : _used(spec, mapping)]
-        self.planes = host_memory.planes(spec, stride) if isinstance(spec, ImageSpec) else ()
         self.drawable = Drawable(**spec.drawable)
+
+    @property
+    def planes(self) -> tuple[PlaneLayout, ...]:
+        """Where the rows of each plane are."""
+        return host_memory.planes(self.spec, self.stride) if isinstance(self.spec, ImageSpec) else ()
 
     def pixels(self) -> memoryview | None:
         return self._pixels

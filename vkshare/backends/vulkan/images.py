@@ -9,6 +9,7 @@ from vkshare.backends.base import ImageSpec, MemoryHandle, PlaneLayout, tight_ro
 from vkshare.backends.vulkan import barriers, drawables, imports, support
 from vkshare.backends.vulkan.api import VK, address, ffi, new
 from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.planar import PlanarImage
 from vkshare.backends.vulkan.resource import Resource, make_exportable
 from vkshare.util.closing import on_error
 
@@ -72,6 +73,11 @@ class VulkanImage(Resource):
             self.stride, self._offset = int(layout.rowPitch), int(layout.offset)
 
     @property
+    def handles(self) -> list[Any]:
+        """The VkImages: one."""
+        return [self.handle]
+
+    @property
     def planes(self) -> tuple[PlaneLayout, ...]:
         """Where the rows are, of each plane."""
         return (PlaneLayout(0, self.stride),)
@@ -132,7 +138,12 @@ class VulkanImage(Resource):
         context.run(write, name="first use")
 
 
-def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None) -> VulkanImage:
+def kind_of(spec: ImageSpec) -> type[VulkanImage | PlanarImage]:
+    """Return the class of images of such a format."""
+    return PlanarImage if spec.format.is_planar else VulkanImage
+
+
+def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None) -> VulkanImage | PlanarImage:
     """A new image of zeros in exportable memory of its own, owned by VK_QUEUE_FAMILY_EXTERNAL.
 
     `tight_at` is the driver's row alignment where rows without padding are wanted.
@@ -145,7 +156,7 @@ def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None)
         It is larger than the driver allows.
     """
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-    image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
+    image = kind_of(spec)(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
     with on_error(image.destroy):
         if tight_at is not None and image.stride != spec.width * spec.format.bytes_per_pixel:
             raise tight_rows_refused(spec, image.stride, tight_at, context.physical.name)
@@ -153,6 +164,6 @@ def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None)
     return image
 
 
-def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
+def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage | PlanarImage:
     """Another party's image. Takes over ``memory.fd``, and raises, as imports.open_resource() does."""
-    return imports.open_resource(context, partial(VulkanImage, context, spec), memory)
+    return imports.open_resource(context, partial(kind_of(spec), context, spec), memory)

@@ -13,6 +13,7 @@ from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
 from vkshare.backends.vulkan.memory import host_buffer
 from vkshare.backends.vulkan.objects import Objects
+from vkshare.backends.vulkan.planar import PlanarImage
 from vkshare.util.closing import on_error
 
 
@@ -24,7 +25,7 @@ class VulkanStage:
 
     relayed = b""
 
-    def __init__(self, context: Context, nbytes: int, resource: VulkanImage | VulkanBuffer, *, upload: bool) -> None:
+    def __init__(self, context: Context, nbytes: int, resource: VulkanImage | PlanarImage | VulkanBuffer, *, upload: bool) -> None:
         spec = resource.spec
         needed = spec.nbytes
         if nbytes != needed:
@@ -37,8 +38,9 @@ class VulkanStage:
             self.data = memory.map()[:nbytes]
             # Queues that only copy take no depth (VUID-vkCmdCopyBufferToImage-commandBuffer-07739).
             is_buffer = isinstance(resource, VulkanBuffer)
-            is_depth = isinstance(spec, ImageSpec) and spec.format.is_depth
-            families = resource.queue_families[:1] if is_depth else resource.queue_families
+            # They take offsets in buffers that are multiples of 4 alone (07737), and planes have others.
+            draws = isinstance(spec, ImageSpec) and (spec.format.is_depth or spec.format.is_planar)
+            families = resource.queue_families[:1] if draws else resource.queue_families
             with resource.pinned():
                 name = "upload" if upload else "read back"
                 copy: Any = partial(self._copy_bytes if is_buffer else self._copy, resource, upload=upload)
@@ -48,15 +50,19 @@ class VulkanStage:
     def _copy(self, image: Any, commands: Any, *, upload: bool) -> None:
         image.check_open()
         vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
-        extent = {"width": image.spec.width, "height": image.spec.height, "depth": 1}
         layer = barriers.ONE_LAYER | {"aspectMask": support.aspect(image.spec.format)}
-        region = ffi.new("VkBufferImageCopy *", {"imageSubresource": layer, "imageExtent": extent})
         shown = [image.handle] if image.is_presentable else []
         barriers.begin(vk, commands, shown)
-        if upload:
-            vk.vkCmdCopyBufferToImage(commands, self._buffer, image.handle, general, 1, region)
-        else:
-            vk.vkCmdCopyImageToBuffer(commands, image.handle, general, self._buffer, 1, region)
+        offset = 0
+        for handle, spec in zip(image.handles, image.spec.planes(), strict=True):
+            extent = {"width": spec.width, "height": spec.height, "depth": 1}
+            fields = {"bufferOffset": offset, "imageSubresource": layer, "imageExtent": extent}
+            region = ffi.new("VkBufferImageCopy *", fields)
+            offset += spec.nbytes
+            if upload:
+                vk.vkCmdCopyBufferToImage(commands, self._buffer, handle, general, 1, region)
+            else:
+                vk.vkCmdCopyImageToBuffer(commands, handle, general, self._buffer, 1, region)
         barriers.end(vk, commands, shown, to_host=not upload or image.is_mappable)
 
     def _copy_bytes(self, buffer: Any, commands: Any, *, upload: bool) -> None:

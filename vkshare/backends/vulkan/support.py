@@ -57,8 +57,6 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
     """
     what = f"{spec.tiling} {spec.format.name} surfaces for {', '.join(sorted(spec.usage)) or 'nothing'}"
     where = f"{physical.name} ({physical.driver})"
-    if spec.format.is_planar:
-        raise UnsupportedError(what, "vkshare shares planes on the CPU backend alone so far", "use that")
     if spec.format.is_depth and spec.tiling == "linear":
         raise UnsupportedError(what, "Vulkan has depth in the driver's own order", _hint(spec))
     external = None  # of no handle type: an engine's own image. NVIDIA has none where a chain names type 0
@@ -101,7 +99,8 @@ def formats(physical: PhysicalDevice, candidates: Iterable[ImageSpec]) -> tuple[
     reasons: dict[str, str] = {}
     for spec in candidates:
         try:
-            check(physical, spec, VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
+            for plane in spec.planes():
+                check(physical, plane, VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, needed)
             names.add(spec.format.name)
         except UnsupportedError as error:
             reasons[spec.format.name] = error.why
