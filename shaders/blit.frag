@@ -1,6 +1,4 @@
-// vkCmdBlitImage by exact integers: target pixel x reads u = (x + 1/2 - target0) * source_size / target_size + source0. Drivers'
-// own blits interpolate u, and take the neighbour where u lies on an edge between two texels; and they convert formats each
-// in its own way. Here both are the CPU rasterizer's, to the bit where the filter is nearest.
+// A blit: blit.glsl has the places, and here are the formats.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "srgb.glsl"
@@ -23,18 +21,6 @@ layout(push_constant) uniform Push {
 
 layout(location = 0) out vec4 colour;
 
-// Quotient and remainder of a division that rounds down; divisor > 0.
-int floor_divide(int dividend, int divisor, out int remainder)
-{
-    int quotient = dividend / divisor;
-    remainder = dividend - quotient * divisor;
-    if (remainder < 0) {
-        remainder += divisor;
-        quotient -= 1;
-    }
-    return quotient;
-}
-
 // A texel of the source, clamped to its edge, converted from its code by division: drivers multiply by a reciprocal.
 vec4 texel(ivec2 at)
 {
@@ -45,6 +31,8 @@ vec4 texel(ivec2 at)
         value.rgb = vec3(srgb_to_linear(value.r), srgb_to_linear(value.g), srgb_to_linear(value.b));
     return value;
 }
+
+#include "blit.glsl"
 
 // Rounds to what a half can hold, to nearest even.
 float nearest_half(float value)
@@ -79,29 +67,7 @@ vec4 storable(vec4 value)
     return rounded;
 }
 
-// As the rasterizer mixes, operation by operation.
-vec4 lerp(vec4 from, vec4 to, float weight)
-{
-    precise vec4 mixed = from + (to - from) * weight;
-    return mixed;
-}
-
 void main()
 {
-    // u = source0 + (2 * (x - target0) + 1) * source_size / (2 * target_size): at most 65535 * 32768, which fits.
-    ivec2 dividend = (2 * (ivec2(gl_FragCoord.xy) - push.target0) + 1) * push.source_size;
-    ivec2 divisor = 2 * push.target_size;
-    if (IS_LINEAR)
-        dividend -= push.target_size; // texel centres are at one half
-    ivec2 remainder;
-    ivec2 at = push.source0 + ivec2(floor_divide(dividend.x, divisor.x, remainder.x),
-                                    floor_divide(dividend.y, divisor.y, remainder.y));
-    vec4 value = texel(at);
-    if (IS_LINEAR) {
-        vec2 weight = vec2(remainder) / vec2(divisor);
-        vec4 above = lerp(value, texel(at + ivec2(1, 0)), weight.x);
-        vec4 below = lerp(texel(at + ivec2(0, 1)), texel(at + ivec2(1, 1)), weight.x);
-        value = lerp(above, below, weight.y);
-    }
-    colour = storable(value);
+    colour = storable(blitted(ivec2(gl_FragCoord.xy), IS_LINEAR));
 }

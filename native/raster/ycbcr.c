@@ -75,22 +75,26 @@ static void find_factors(struct vks_ycbcr *out, double red, double blue, struct 
     }
 }
 
-int vks_ycbcr_begin(const struct vks_image *image, struct vks_ycbcr *out)
+int vks_ycbcr_factors(uint32_t format, const struct vks_color *color, struct vks_ycbcr *out)
 {
-    const struct vks_color *color = &image->color;
     double red, blue;
     struct levels luma, chroma;
-    *out = (struct vks_ycbcr){.format = vks_planar_format(image->format)};
+    *out = (struct vks_ycbcr){.format = vks_planar_format(format), .siting = color->siting};
     if (out->format == NULL)
         return VKS_RASTER_BAD_FORMAT;
     if (!weights_of(color->matrix, &red, &blue) || color->range > VKS_RANGE_FULL || color->siting > VKS_SITING_TOP_LEFT)
         return VKS_RASTER_BAD_ARGUMENT;
-    out->siting = color->siting;
-    for (uint32_t i = 0; i < out->format->planes; i++)
-        out->plane[i] = vks_plane_of(image, i);
     find_levels(out->format->bits, color->range, &luma, &chroma);
     find_factors(out, red, blue, luma, chroma);
     return VKS_RASTER_OK;
+}
+
+int vks_ycbcr_begin(const struct vks_image *image, struct vks_ycbcr *out)
+{
+    int status = vks_ycbcr_factors(image->format, &image->color, out);
+    for (uint32_t i = 0; status == VKS_RASTER_OK && i < out->format->planes; i++)
+        out->plane[i] = vks_plane_of(image, i);
+    return status;
 }
 
 // ---- the portable kernel --------------------------------------------------------------------------------------------

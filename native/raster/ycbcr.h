@@ -31,8 +31,11 @@ struct vks_ycbcr {
     } back;
 };
 
-// VKS_RASTER_BAD_FORMAT: the image has one plane. VKS_RASTER_BAD_ARGUMENT: its colour has no such matrix, range or
-// siting.
+// The factors alone. VKS_RASTER_BAD_FORMAT: the format has one plane. VKS_RASTER_BAD_ARGUMENT: the colour has no such
+// matrix, range or siting.
+int vks_ycbcr_factors(uint32_t format, const struct vks_color *color, struct vks_ycbcr *out);
+
+// With the planes of an image.
 int vks_ycbcr_begin(const struct vks_image *image, struct vks_ycbcr *out);
 
 // Pixels x..x+n-1 of row y, which lie in the image, as RGBA or BGRA of 8 bits, and as floats of 0..1. Alpha is 1.

@@ -46,6 +46,8 @@ typedef struct vks_drawable_info {
     /* VkImage; VkImageViews of it, 0 for none: one that encodes and decodes -srgb, and one of the
      * codes as they are stored. All 0 on the CPU backend. */
     uint64_t image, view, raw_view;
+    /* The same of each plane, where there are several: those above are the first one's. */
+    uint64_t planes[3], plane_views[3];
     uint64_t size, buffer; /* of a buffer: its bytes, and its VkBuffer */
 } vks_drawable_info;
 
@@ -154,9 +156,15 @@ enum {
     VKS_PIPELINE_BLIT = VKS_PIPELINE_COMPOSITE +
         4, /* + 1: linear; + 2: decodes; + 4: encodes; + 8: the target has 16-bit floats */
     VKS_PIPELINE_DEPTH = VKS_PIPELINE_BLIT + 16, /* triangles with depth; + 1: textured; + 2: d32float, not d16unorm */
-    VKS_PIPELINES = VKS_PIPELINE_DEPTH + 4,
+    /* with a source in planes; + 1: the target blends in linear light */
+    VKS_PIPELINE_COMPOSITE_PLANES = VKS_PIPELINE_DEPTH + 4,
+    VKS_PIPELINE_BLIT_PLANES = VKS_PIPELINE_COMPOSITE_PLANES + 2, /* from planes; + 1: linear */
+    VKS_PIPELINE_TO_PLANES = VKS_PIPELINE_BLIT_PLANES + 2,        /* a blit to a plane of that format; + 1: linear */
+    /* triangles; + 1: with depth, of d16unorm; + 2: of d32float */
+    VKS_PIPELINE_TEXTURED_PLANES = VKS_PIPELINE_TO_PLANES + 2,
+    VKS_PIPELINES = VKS_PIPELINE_TEXTURED_PLANES + 3,
     VKS_PIPELINE_FORMATS = 18u, /* vks_format is below */
-    VKS_PUSH_SIZE = 64u         /* bytes of push constants that the pipeline layout needs */
+    VKS_PUSH_SIZE = 128u        /* bytes of push constants that the pipeline layout needs */
 };
 
 typedef struct vks_recorder vks_recorder;
@@ -166,7 +174,8 @@ typedef struct vks_recorder_info {
     uint32_t family;            /* of the graphics queue */
     uint32_t transfer_family;   /* UINT32_MAX: no transfer queue */
     /* The VkPipelineLayout of every pipeline, and its one VkDescriptorSetLayout: binding 0 is a
-     * combined image sampler, binding 1 a storage buffer, both for the fragment stage. */
+     * combined image sampler, binding 1 a storage buffer, bindings 2 and 3 are samplers of planes of
+     * chroma; all are for the fragment stage. */
     uint64_t layout, set_layout;
     uint64_t nearest, linear; /* VkSamplers */
     uint64_t tables;          /* VkBuffer for binding 1 */

@@ -123,7 +123,7 @@ void vks_recorder_get_statistics(vks_recorder *r, vks_recorder_statistics *out)
 
 static vks_status make_set_pool(vks_recorder *r)
 {
-    VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, SETS_A_POOL},
+    VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, 3 * SETS_A_POOL},
                                     {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, SETS_A_POOL}};
     VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
                                        .maxSets = SETS_A_POOL,
@@ -167,24 +167,34 @@ static vks_status allocate_set(vks_recorder *r, uint64_t *set)
     return VKS_OK;
 }
 
-static void write_set(vks_recorder *r, uint64_t set, uint64_t view, uint64_t sampler)
+static VkWriteDescriptorSet write_of(uint64_t set, uint32_t binding, VkDescriptorType type)
 {
-    VkDescriptorImageInfo image = {(VkSampler)(uintptr_t)sampler, (VkImageView)(uintptr_t)view,
-                                   VK_IMAGE_LAYOUT_GENERAL};
+    return (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                  .dstSet = (VkDescriptorSet)(uintptr_t)set,
+                                  .dstBinding = binding,
+                                  .descriptorCount = 1,
+                                  .descriptorType = type};
+}
+
+/* Planes of chroma are at bindings 2 and 3. */
+static void write_set(vks_recorder *r, uint64_t set, const vks_drawable_info *info, uint64_t view, uint64_t sampler)
+{
+    static const uint32_t bindings[3] = {0, 2, 3};
+    VkDescriptorImageInfo images[3];
     VkDescriptorBufferInfo tables = {(VkBuffer)(uintptr_t)r->info.tables, 0, VK_WHOLE_SIZE};
-    VkWriteDescriptorSet writes[] = {{.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                      .dstSet = (VkDescriptorSet)(uintptr_t)set,
-                                      .dstBinding = 0,
-                                      .descriptorCount = 1,
-                                      .descriptorType = VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
-                                      .pImageInfo = &image},
-                                     {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                      .dstSet = (VkDescriptorSet)(uintptr_t)set,
-                                      .dstBinding = 1,
-                                      .descriptorCount = 1,
-                                      .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                      .pBufferInfo = &tables}};
-    r->UpdateDescriptorSets(r->device, 2, writes, 0, NULL);
+    VkWriteDescriptorSet writes[4] = {write_of(set, 1, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER)};
+    uint32_t n = 1;
+    writes[0].pBufferInfo = &tables;
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t own = !i ? view : info->plane_views[i] ? info->plane_views[i] : info->plane_views[1];
+        if (!own)
+            continue;
+        images[i] = (VkDescriptorImageInfo){(VkSampler)(uintptr_t)sampler, (VkImageView)(uintptr_t)own,
+                                            VK_IMAGE_LAYOUT_GENERAL};
+        writes[n] = write_of(set, bindings[i], VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER);
+        writes[n++].pImageInfo = &images[i];
+    }
+    r->UpdateDescriptorSets(r->device, n, writes, 0, NULL);
 }
 
 /* Room for all sets that a drawable may give back, so that giving back cannot fail. */
@@ -214,7 +224,7 @@ static vks_status need_set(vks_recorder *r, vks_drawable *drawable, unsigned whi
         reserve_unused_sets(r) ? allocate_set(r, &set) : vks_fail(VKS_NO_MEMORY, 0, "no memory for descriptor sets");
     if (status)
         return status;
-    write_set(r, set, which == VKS_SET_RAW ? drawable->info.raw_view : drawable->info.view,
+    write_set(r, set, &drawable->info, which == VKS_SET_RAW ? drawable->info.raw_view : drawable->info.view,
               which == VKS_SET_LINEAR ? r->info.linear : r->info.nearest);
     if (!owner)
         vks_recorder_ref(r);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "raster/format.h"
-#include "record/vulkan_needs.h"
+#include "record/vulkan_planes.h"
 
 #define EVERYTHING (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
@@ -30,6 +30,7 @@ typedef struct writer {
     VkCommandBuffer commands;
     VkBuffer vertices;
     uint32_t target; /* use of the open rendering scope; VKS_NO_USE: none is open */
+    uint32_t plane;  /* of the target */
     uint32_t depth;  /* its depth; VKS_NO_USE: it has none */
     bool is_raw;     /* the scope writes the codes of a -srgb image as they are */
     bool is_ordered; /* nothing was written since a barrier over everything */
@@ -101,12 +102,13 @@ static void end_rendering(writer *w)
     w->target = VKS_NO_USE;
 }
 
-static void begin_rendering(writer *w, uint32_t target, uint32_t depth, bool raw, const float *clear)
+static void begin_rendering(writer *w, uint32_t target, uint32_t plane, uint32_t depth, bool raw, const float *clear)
 {
     const vks_drawable_info *image = vks_image_of(w->recording, target);
     VkRenderingAttachmentInfo attachment = {
         .sType = VK_STRUCTURE_TYPE_RENDERING_ATTACHMENT_INFO,
-        .imageView = (VkImageView)(uintptr_t)(raw ? image->raw_view : image->view),
+        .imageView = plane ? vks_plane_view(image, plane)
+                           : (VkImageView)(uintptr_t)(raw ? image->raw_view : image->view),
         .imageLayout = VK_IMAGE_LAYOUT_GENERAL,
         .loadOp = clear ? VK_ATTACHMENT_LOAD_OP_CLEAR : VK_ATTACHMENT_LOAD_OP_LOAD,
         .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
@@ -121,7 +123,7 @@ static void begin_rendering(writer *w, uint32_t target, uint32_t depth, bool raw
         .loadOp = VK_ATTACHMENT_LOAD_OP_LOAD,
         .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
     };
-    VkExtent2D size = {image->width, image->height};
+    VkExtent2D size = vks_plane_extent(image, plane);
     VkRenderingInfo info = {.sType = VK_STRUCTURE_TYPE_RENDERING_INFO,
                             .renderArea.extent = size,
                             .layerCount = 1,
@@ -135,27 +137,33 @@ static void begin_rendering(writer *w, uint32_t target, uint32_t depth, bool raw
         w->viewport = size;
     }
     w->target = target;
+    w->plane = plane;
     w->depth = depth;
     w->is_raw = raw;
 }
 
-/* A rendering scope on that target with that depth: the open one, or a new one behind a barrier.
- * `raw`: -srgb codes are written as they are. */
-static void render_to(writer *w, uint32_t target, uint32_t depth, bool raw)
+/* A rendering scope on that plane of the target with that depth: the open one, or a new one behind a
+ * barrier. `raw`: -srgb codes are written as they are. */
+static void render_to_plane(writer *w, uint32_t target, uint32_t plane, uint32_t depth, bool raw)
 {
     raw = raw && vks_format_is_srgb(vks_image_of(w->recording, target)->format);
-    if (w->target == target && w->depth == depth && w->is_raw == raw)
+    if (w->target == target && w->plane == plane && w->depth == depth && w->is_raw == raw)
         return;
     end_rendering(w);
     order(w);
-    begin_rendering(w, target, depth, raw, NULL);
+    begin_rendering(w, target, plane, depth, raw, NULL);
+}
+
+static void render_to(writer *w, uint32_t target, uint32_t depth, bool raw)
+{
+    render_to_plane(w, target, 0, depth, raw);
 }
 
 static void bind(writer *w, const vks_command *c)
 {
     uint32_t number = 0, format = 0;
     unsigned which;
-    vks_pipeline_of(w->recording, c, &number, &format);
+    vks_pipeline_of(w->recording, c, w->plane, &number, &format);
     VkPipeline pipeline = w->r->pipelines[number][format];
     if (pipeline != w->pipeline) {
         w->r->CmdBindPipeline(w->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipeline);
@@ -210,6 +218,17 @@ static void write_clear_of_depth(writer *w, const vks_command *c, const VkClearC
                                     &(VkClearDepthStencilValue){.depth = value->float32[0]}, 1, &all);
 }
 
+static void write_clear_of_planes(writer *w, const vks_command *c)
+{
+    const vks_drawable_info *target = vks_image_of(w->recording, c->target);
+    for (uint32_t plane = 0; plane < vks_planes_of(target); plane++) {
+        VkClearColorValue value;
+        vks_plane_colour(target, plane, c->fill.colour, value.float32);
+        w->r->CmdClearColorImage(w->commands, vks_plane_image(target, plane), VK_IMAGE_LAYOUT_GENERAL, &value, 1,
+                                 &whole);
+    }
+}
+
 static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t target)
 {
     if (i >= recording->length || recording->commands[i].target != target)
@@ -224,16 +243,19 @@ static void write_clear(writer *w, size_t i)
 {
     const vks_command *c = &w->recording->commands[i];
     const vks_drawable_info *target = vks_image_of(w->recording, c->target);
-    VkClearColorValue value;
-    storable(c->fill.colour, target->format, value.float32);
+    VkClearColorValue value = {{0}};
+    if (vks_planes_of(target) == 1)
+        storable(c->fill.colour, target->format, value.float32);
     if (vks_format_is_depth(target->format)) {
         write_clear_of_depth(w, c, &value);
         return;
     }
     end_rendering(w);
     order(w);
-    if ((target->usage & VKS_USE_RENDER) && is_drawn_into(w->recording, i + 1, c->target))
-        begin_rendering(w, c->target, vks_depth_of(&c[1]), false, value.float32);
+    if (vks_planes_of(target) > 1)
+        write_clear_of_planes(w, c);
+    else if ((target->usage & VKS_USE_RENDER) && is_drawn_into(w->recording, i + 1, c->target))
+        begin_rendering(w, c->target, 0, vks_depth_of(&c[1]), false, value.float32);
     else
         w->r->CmdClearColorImage(w->commands, vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, &value,
                                  1, &whole);
@@ -241,23 +263,36 @@ static void write_clear(writer *w, size_t i)
 
 static void write_fill(writer *w, const vks_command *c)
 {
-    VkClearAttachment attachment = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
-    storable(c->fill.colour, vks_image_of(w->recording, c->target)->format, attachment.clearValue.color.float32);
-    VkClearRect rect = {
-        {{c->fill.rect.x, c->fill.rect.y}, {(uint32_t)c->fill.rect.width, (uint32_t)c->fill.rect.height}}, 0, 1};
-    render_to(w, c->target, VKS_NO_USE, false);
-    w->r->CmdClearAttachments(w->commands, 1, &attachment, 1, &rect);
+    const vks_drawable_info *target = vks_image_of(w->recording, c->target);
+    uint32_t planes = vks_planes_of(target);
+    for (uint32_t plane = 0; plane < planes; plane++) {
+        VkClearAttachment attachment = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
+        float *colour = attachment.clearValue.color.float32;
+        if (planes > 1)
+            vks_plane_colour(target, plane, c->fill.colour, colour);
+        else
+            storable(c->fill.colour, target->format, colour);
+        vks_rect part = vks_plane_rect(target, plane, c->fill.rect);
+        VkClearRect rect = {{{part.x, part.y}, {(uint32_t)part.width, (uint32_t)part.height}}, 0, 1};
+        render_to_plane(w, c->target, plane, VKS_NO_USE, false);
+        w->r->CmdClearAttachments(w->commands, 1, &attachment, 1, &rect);
+    }
 }
 
 static void write_copy(writer *w, const vks_command *c, vks_rect from, int32_t x, int32_t y)
 {
-    VkImageSubresourceLayers layer = layer_of(vks_image_of(w->recording, c->target)->format);
-    VkImageCopy region = {
-        layer, {from.x, from.y, 0}, layer, {x, y, 0}, {(uint32_t)from.width, (uint32_t)from.height, 1}};
+    const vks_drawable_info *source = vks_image_of(w->recording, c->source),
+                            *target = vks_image_of(w->recording, c->target);
+    VkImageSubresourceLayers layer = layer_of(target->format);
     end_rendering(w);
     order(w);
-    w->r->CmdCopyImage(w->commands, vks_handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
-                       vks_handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region);
+    for (uint32_t plane = 0; plane < vks_planes_of(target); plane++) {
+        vks_rect part = vks_plane_rect(source, plane, from), to = vks_plane_rect(target, plane, (vks_rect){x, y, 0, 0});
+        VkImageCopy region = {
+            layer, {part.x, part.y, 0}, layer, {to.x, to.y, 0}, {(uint32_t)part.width, (uint32_t)part.height, 1}};
+        w->r->CmdCopyImage(w->commands, vks_plane_image(source, plane), VK_IMAGE_LAYOUT_GENERAL,
+                           vks_plane_image(target, plane), VK_IMAGE_LAYOUT_GENERAL, 1, &region);
+    }
 }
 
 static VkBuffer buffer_of(const vks_recording *recording, uint32_t use)
@@ -339,12 +374,23 @@ static void write_blit(writer *w, const vks_command *c)
     struct {
         int32_t from[4], to[4]; /* x, y, width, height */
         float levels[2][4];
+        vks_planes_push planes;
     } push = {.from = {from.x0, from.y0, from.x1 - from.x0, from.y1 - from.y0}, .to = {to.x0, to.y0, width, height}};
     _Static_assert(sizeof push <= VKS_PUSH_SIZE, "the pipeline layout has room for it");
-    levels_of(vks_image_of(w->recording, c->source)->format, push.levels[0]);
-    levels_of(vks_image_of(w->recording, c->target)->format, push.levels[1]);
-    render_to(w, c->target, VKS_NO_USE, true);
-    draw_screen(w, c, to.x0, to.y0, width, height, &push, sizeof push);
+    const vks_drawable_info *source = vks_image_of(w->recording, c->source),
+                            *target = vks_image_of(w->recording, c->target);
+    uint32_t planes = vks_planes_of(target), size = planes > 1 || vks_planes_of(source) > 1 ? sizeof push : 64;
+    levels_of(source->format, push.levels[0]);
+    levels_of(target->format, push.levels[1]);
+    if (vks_planes_of(source) > 1)
+        push.planes = vks_planes_reading(source);
+    for (uint32_t plane = 0; plane < planes; plane++) {
+        vks_rect part = vks_plane_rect(target, plane, (vks_rect){to.x0, to.y0, width, height});
+        if (planes > 1)
+            push.planes = vks_planes_writing(target, plane);
+        render_to_plane(w, c->target, plane, VKS_NO_USE, true);
+        draw_screen(w, c, part.x, part.y, part.width, part.height, &push, size);
+    }
 }
 
 static void write_composite(writer *w, const vks_command *c)
@@ -358,9 +404,14 @@ static void write_composite(writer *w, const vks_command *c)
     struct {
         int32_t x, y;
         float opacity;
-    } push = {c->composite.x, c->composite.y, c->composite.opacity};
+        int32_t unused[13];
+        vks_planes_push planes;
+    } push = {.x = c->composite.x, .y = c->composite.y, .opacity = c->composite.opacity};
+    bool has_planes = vks_planes_of(source) > 1;
+    if (has_planes)
+        push.planes = vks_planes_reading(source);
     render_to(w, c->target, VKS_NO_USE, false);
-    draw_screen(w, c, left, top, (int32_t)right - left, (int32_t)bottom - top, &push, sizeof push);
+    draw_screen(w, c, left, top, (int32_t)right - left, (int32_t)bottom - top, &push, has_planes ? sizeof push : 12);
 }
 
 /* The dynamic state of pipelines with depth. enum vks_depth_test has VkCompareOp's numbers. */
@@ -375,6 +426,17 @@ static void set_depth_state(writer *w, const vks_command *c)
     w->depth_state = state;
 }
 
+static void push_texture_of_planes(writer *w, const vks_command *c)
+{
+    struct {
+        int32_t is_linear, decodes, unused[14];
+        vks_planes_push planes;
+    } push = {.is_linear = c->linear,
+              .decodes = vks_format_is_srgb(vks_image_of(w->recording, c->target)->format),
+              .planes = vks_planes_reading(vks_image_of(w->recording, c->source))};
+    w->r->CmdPushConstants(w->commands, w->r->layout, VK_SHADER_STAGE_FRAGMENT_BIT, 0, sizeof push, &push);
+}
+
 static void write_draw(writer *w, const vks_command *c)
 {
     const vks_drawable_info *target = vks_image_of(w->recording, c->target);
@@ -382,6 +444,8 @@ static void write_draw(writer *w, const vks_command *c)
     bind(w, c);
     if (c->draw.depth != VKS_NO_USE)
         set_depth_state(w, c);
+    if (c->source != VKS_NO_USE && vks_planes_of(vks_image_of(w->recording, c->source)) > 1)
+        push_texture_of_planes(w, c);
     set_scissor(w, 0, 0, (int32_t)target->width, (int32_t)target->height);
     if (!w->has_vertices)
         w->r->CmdBindVertexBuffers(w->commands, 0, 1, &w->vertices, &(VkDeviceSize){0});

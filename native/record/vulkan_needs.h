@@ -26,8 +26,9 @@ struct vks_blit_rect vks_straightened(struct vks_blit_rect to, struct vks_blit_r
 typedef enum vks_blit_way { VKS_AS_COPY, VKS_BY_DRAWING, VKS_BY_DRIVER } vks_blit_way;
 vks_blit_way vks_blit_way_of(const vks_recording *recording, const vks_command *c);
 
-/* The pipeline of a command that draws, and the target's format as it sees it. */
-bool vks_pipeline_of(const vks_recording *recording, const vks_command *c, uint32_t *number, uint32_t *format);
+/* The pipeline of a command that draws, and the format of its target, or of that plane of it, as it sees it. */
+bool vks_pipeline_of(const vks_recording *recording, const vks_command *c, uint32_t plane, uint32_t *number,
+                     uint32_t *format);
 /* The descriptor set (VKS_SET_LINEAR, ...) that it binds; false: none. */
 bool vks_set_of(const vks_recording *recording, const vks_command *c, unsigned *set);
 

@@ -16,7 +16,7 @@ from vkshare.backends.vulkan.shaders import spirv
 from vkshare.formats import from_code, get
 from vkshare.util.closing import on_error
 
-PUSH_SIZE = 64  # bytes of push constants that the one pipeline layout has room for
+PUSH_SIZE = 128  # bytes of push constants that the one pipeline layout has room for
 VERTEX_SIZE = 40  # bytes: x y z w, r g b a, u v as float32 (native/record/record.h)
 
 
@@ -36,6 +36,10 @@ COMPOSITE = Kind("screen.vert", "composite.frag", blends=True, reads_vertices=Fa
 BLIT = Kind("screen.vert", "blit.frag", blends=False, reads_vertices=False)
 COLOURED = Kind("triangles.vert", "colour.frag", blends=True, reads_vertices=True)
 TEXTURED = Kind("triangles.vert", "texture.frag", blends=True, reads_vertices=True)
+COMPOSITE_PLANES = replace(COMPOSITE, fragment="composite_planes.frag")
+BLIT_PLANES = replace(BLIT, fragment="blit_planes.frag")
+TO_PLANES = replace(BLIT, fragment="to_planes.frag")
+TEXTURED_PLANES = replace(TEXTURED, fragment="texture_planes.frag")
 
 
 def _bits(number: int, count: int) -> tuple[bool, ...]:
@@ -49,6 +53,10 @@ KINDS = (
     *(replace(COMPOSITE, constants=_bits(i, 2)) for i in range(4)),  # decodes, is straight
     *(replace(BLIT, constants=_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to 16-bit floats
     *(replace(kind, depth=depth) for depth in ("d16unorm", "d32float") for kind in (COLOURED, TEXTURED)),
+    *(replace(COMPOSITE_PLANES, constants=_bits(i, 1)) for i in range(2)),  # decodes
+    *(replace(BLIT_PLANES, constants=_bits(i, 1)) for i in range(2)),  # linear
+    *(replace(TO_PLANES, constants=_bits(i, 1)) for i in range(2)),  # linear
+    *(replace(TEXTURED_PLANES, depth=depth) for depth in ("", "d16unorm", "d32float")),
 )
 
 
@@ -179,9 +187,10 @@ def _depth_states() -> tuple[int, ...]:
     )
 
 
-def descriptor_types() -> tuple[int, int]:
-    """By binding: the image, the tables of shaders/srgb.glsl."""
-    return VK.DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK.DESCRIPTOR_TYPE_STORAGE_BUFFER
+def descriptor_types() -> tuple[int, int, int, int]:
+    """By binding: the image, or luma; the tables of shaders/srgb.glsl; the planes of chroma."""
+    image = VK.DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER
+    return image, VK.DESCRIPTOR_TYPE_STORAGE_BUFFER, image, image
 
 
 def _constants(values: tuple[bool, ...]) -> Struct:

@@ -136,7 +136,10 @@ class PlanarImage(Resource):
                 info = new("VkImageViewCreateInfo", image=handle, **form, subresourceRange=barriers.WHOLE_IMAGE)
                 self.views.append(self._objects.make("vkCreateImageView", info))
             self.image_view = address(self.views[0])
-        self.drawable = Drawable(**self.spec.drawable, image=self.image, is_mappable=self.is_mappable)
+        view = self.image_view
+        handles = {"image": self.image, "view": view, "raw_view": view}
+        planes = {"planes": [*map(address, self.handles)], "plane_views": [*map(address, self.views)]}
+        self.drawable = Drawable(**self.spec.drawable, **handles, **planes, is_mappable=self.is_mappable)
 
     def acquire(self, commands: Any) -> None:
         for handle in self.handles:
