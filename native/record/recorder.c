@@ -176,25 +176,23 @@ static VkWriteDescriptorSet write_of(uint64_t set, uint32_t binding, VkDescripto
                                   .descriptorType = type};
 }
 
-/* Planes of chroma are at bindings 2 and 3. */
+/* Planes of chroma are at bindings 2 and 3; what has none has the image itself there, because Mesa 22.3
+ * reads all descriptors of a set. */
 static void write_set(vks_recorder *r, uint64_t set, const vks_drawable_info *info, uint64_t view, uint64_t sampler)
 {
-    static const uint32_t bindings[3] = {0, 2, 3};
-    VkDescriptorImageInfo images[3];
+    const uint64_t second = info->plane_views[1] ? info->plane_views[1] : view;
+    const uint64_t views[3] = {view, second, info->plane_views[2] ? info->plane_views[2] : second};
     VkDescriptorBufferInfo tables = {(VkBuffer)(uintptr_t)r->info.tables, 0, VK_WHOLE_SIZE};
+    VkDescriptorImageInfo images[3];
     VkWriteDescriptorSet writes[4] = {write_of(set, 1, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER)};
-    uint32_t n = 1;
     writes[0].pBufferInfo = &tables;
     for (uint32_t i = 0; i < 3; i++) {
-        uint64_t own = !i ? view : info->plane_views[i] ? info->plane_views[i] : info->plane_views[1];
-        if (!own)
-            continue;
-        images[i] = (VkDescriptorImageInfo){(VkSampler)(uintptr_t)sampler, (VkImageView)(uintptr_t)own,
+        images[i] = (VkDescriptorImageInfo){(VkSampler)(uintptr_t)sampler, (VkImageView)(uintptr_t)views[i],
                                             VK_IMAGE_LAYOUT_GENERAL};
-        writes[n] = write_of(set, bindings[i], VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER);
-        writes[n++].pImageInfo = &images[i];
+        writes[1 + i] = write_of(set, i ? 1 + i : 0, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER);
+        writes[1 + i].pImageInfo = &images[i];
     }
-    r->UpdateDescriptorSets(r->device, n, writes, 0, NULL);
+    r->UpdateDescriptorSets(r->device, 4, writes, 0, NULL);
 }
 
 /* Room for all sets that a drawable may give back, so that giving back cannot fail. */
