@@ -10,7 +10,7 @@ from vkshare.util.library_calls import LibraryObject, check, ffi, lib
 class Drawable(LibraryObject):
     """The properties and Vulkan handles of an image, as commands use it: the fields of vks_drawable_info."""
 
-    def __init__(self, **fields: int) -> None:
+    def __init__(self, **fields: Any) -> None:
         self._make("vks_drawable", "Drawable", lib.vks_drawable_create, ffi.new("vks_drawable_info *", fields))
 
     def give_to(self, surface: Any) -> None:

@@ -25,6 +25,7 @@ from vkshare.backends.base import (
     ImageSpec,
     Memory,
     MemoryHandle,
+    PlaneLayout,
 )
 from vkshare.backends.drawing import Drawable
 from vkshare.core.opening import host_uuid
@@ -56,6 +57,11 @@ class RemoteImage:
         self._size = size
         # The commands of a relayed list name images by this field (native/record/encode.c).
         self.drawable = Drawable(**{**spec.drawable, "image": number})
+
+    @property
+    def planes(self) -> tuple[PlaneLayout, ...]:
+        """Of one plane, which is the viewer's."""
+        return (PlaneLayout(0, 0),)
 
     def pixels(self) -> None:
         return None
@@ -125,6 +131,9 @@ class RemoteBackend:
         if spec.tiling != "linear":
             hint = 'use tiling="linear" or "auto": the viewer chooses its own'
             raise UnsupportedError(f"tiling={spec.tiling!r} on a remote device", "its descriptors have rows", hint)
+        if spec.format.is_planar:
+            why = "its pictures have one plane"
+            raise UnsupportedError(f"a {spec} on a remote device", why, "blit() it to a surface of R, G and B here")
         stride, size = host_memory.layout(spec, 1 if is_tight else host_memory.ROW_ALIGNMENT)
         fd = shared_memory.memfd_create("vkshare:surface", size)
         with on_error(lambda: os.close(fd)):

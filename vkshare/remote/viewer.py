@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from vkshare import formats
 from vkshare.core.device import Device
 from vkshare.core.opening import open
 from vkshare.errors import DeviceLostError, RemoteLostError, VkshareError
@@ -182,7 +183,7 @@ class Viewer(FlagClosing):
         capabilities = self._device.capabilities
         ready = m.ViewerReady(
             f"{self._device.adapter.name} of a viewer",
-            tuple(sorted(capabilities.formats)),
+            tuple(sorted(name for name in capabilities.formats if not formats.get(name).is_planar)),
             capabilities.max_dimension,
             capabilities.subpixel_bits,
         )

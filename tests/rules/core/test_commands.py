@@ -24,7 +24,7 @@ RED, CLEAR = (1, 0, 0, 1), (0, 0, 0, 0)
 
 
 def owned(
-    device: vks.Device, width: int = 16, height: int = 12, name: str = "rgba8unorm", **options: str
+    device: vks.Device, width: int = 16, height: int = 12, name: str = "rgba8unorm", **options: Any
 ) -> vks.Surface:
     surface = device.create_surface(width, height, name, **options)
     surface.acquire()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from support.child_processes import in_child
 from support.pixel_formats import PLANAR
 
 import vkshare as vks
@@ -16,7 +14,8 @@ from vkshare.errors import DescriptorError, InvalidCallError, UnsupportedError
 from vkshare.formats import get
 from vkshare.ipc.descriptors import SurfaceDescriptor
 
-Open = Callable[..., vks.Device]
+pytest_plugins = ["support.peer_processes"]
+
 Planes = tuple[np.ndarray[Any, Any], ...]
 
 HDR = Color("bt2020", "pq", "bt2020", "limited", "top-left")
@@ -36,7 +35,7 @@ def noise(surface: vks.Surface, seed: int = 1) -> Planes:
     found = []
     for index, plane in enumerate(form.planes):
         width, height = form.plane_size(index, surface.width, surface.height)
-        most = np.iinfo(plane.numpy_dtype).max
+        most = 2 ** (8 * plane.numpy_dtype.itemsize) - 1
         codes = random.integers(0, most, (height, width, plane.channels), plane.numpy_dtype, endpoint=True)
         found.append(codes & 0xFFC0 if form.name == "p010" else codes)
     return tuple(found)
@@ -74,6 +73,7 @@ def _between(chroma: np.ndarray[Any, Any], axis: int, factor: int, is_cosited: b
 
 
 @pytest.mark.rule("Y1")
+@pytest.mark.driver_dependent
 @pytest.mark.parametrize("name", PLANAR)
 def test_planes_are_written_read_and_seen_without_a_copy(device: vks.Device, name: str) -> None:
     with device.create_surface(34, 18, name) as surface, surface.access() as view:
@@ -132,28 +132,36 @@ def test_wrong_planes_are_named(device: vks.Device) -> None:
             surface.write_planes([luma.astype(np.uint16), chroma])
 
 
-@pytest.mark.rule("Y1")
+def _take_turn(surface: vks.Surface, acquire: int, release: int, seed: int) -> tuple[Planes, Color]:
+    """In another process: what was there, and noise in its place."""
+    with surface.access(acquire, release, 30):
+        found = surface.read_planes()
+        surface.write_planes(noise(surface, seed))
+        return found, surface.color
+
+
+@pytest.mark.rule("Y1", "Y2")
+@pytest.mark.driver_dependent
+@pytest.mark.parametrize("tiling", ["linear", "optimal"])
 @pytest.mark.parametrize("name", PLANAR)
-def test_another_process_sees_the_planes_and_their_colour(vks_open: Open, name: str) -> None:
-    ours = vks_open()
-    with ours.create_surface(34, 18, name, color=HDR) as surface:
-        written = noise(surface)
+def test_another_process_sees_the_planes_and_their_colour(
+    device: vks.Device, peers: Any, name: str, tiling: str
+) -> None:
+    if tiling not in device.capabilities.tilings:
+        pytest.skip(f"no {tiling}: {device.capabilities.reasons[tiling]}")
+    peer = peers()
+    theirs = peer.open(device.adapter)
+    with device.create_surface(34, 18, name, tiling=tiling, color=HDR) as surface:
         with surface.access(0, 1):
-            surface.write_planes(written)
+            surface.write_planes(noise(surface))
         with surface.export() as descriptor:
-
-            def child() -> None:
-                with vks_open() as theirs, theirs.open_surface(descriptor) as opened, opened.access(1, 2):
-                    assert opened.color == HDR
-                    read = opened.read_planes()
-                    assert all((one == other).all() for one, other in zip(read, written, strict=True))
-                    opened.write_planes(noise(opened, 2))
-
-            in_child(child)
+            opened = theirs.open_surface(descriptor)
+        found, color = peer.run(_take_turn, opened, 1, 2, seed=2)
+        assert color == HDR
+        assert all((one == other).all() for one, other in zip(found, noise(surface), strict=True))
         with surface.access(2, 0, 30):
-            assert all(
-                (one == other).all() for one, other in zip(surface.read_planes(), noise(surface, 2), strict=True)
-            )
+            read = surface.read_planes()
+            assert all((one == other).all() for one, other in zip(read, noise(surface, 2), strict=True))
 
 
 # ---- colours --------------------------------------------------------------------------------------------------------

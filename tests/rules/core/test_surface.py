@@ -621,7 +621,7 @@ def test_linear_rows_in_device_memory_are_not_mapped_and_work_as_any_surface(
         ({"memory": "host", "tiling": "optimal"}, "linear"),
     ],
 )
-def test_memory_that_there_is_not_is_refused(device: vks.Device, options: dict[str, str], error: str) -> None:
+def test_memory_that_there_is_not_is_refused(device: vks.Device, options: dict[str, Any], error: str) -> None:
     with pytest.raises((ValueError, TypeError), match=error):
         device.create_surface(5, 3, **options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def bytes_of(name: str, width: int) -> int:
     return width * formats.get(name).bytes_per_pixel
 
 
-def linear(device: vks.Device, width: int, name: str, **options: str) -> vks.Surface:
+def linear(device: vks.Device, width: int, name: str, **options: Any) -> vks.Surface:
     """A linear surface with the usage that the driver allows."""
     for usage in (("render", "sample", "copy"), ("copy",)):
         try:

@@ -106,7 +106,7 @@ def test_an_export_without_an_fd_is_no_refusal_in_a_process_without_room(physica
     """An fd closed in the meantime leaves room for one, and the driver wanted another."""
     from vkshare.backends.vulkan import images, probe
 
-    def without_fd(image: images.VulkanImage) -> int:
+    def without_fd(image: images.AnyImage) -> int:
         with monkeypatch.context() as starved:
             starved.setattr(type(image.context.vk), "make", lambda *_: -1)
             return truthful(image)

@@ -16,8 +16,7 @@ from vkshare.backends.vulkan.adopted import AdoptedImage
 from vkshare.backends.vulkan.api import VK, address
 from vkshare.backends.vulkan.buffers import VulkanBuffer, create_buffer, open_buffer
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage, create_image, open_image
-from vkshare.backends.vulkan.planar import PlanarImage
+from vkshare.backends.vulkan.images import AnyImage, VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.pipelines import Pipelines
 from vkshare.backends.vulkan.presentable import PresentableImage
 from vkshare.backends.vulkan.staging import VulkanStage
@@ -88,12 +87,12 @@ class VulkanBackend:
             "get_instance_proc_addr": address(context.physical.vk.pointer("vkGetInstanceProcAddr")),
         }
 
-    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> VulkanImage | PlanarImage:
+    def create_image(self, spec: ImageSpec, *, is_tight: bool = False) -> AnyImage:
         """A new image of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
         self.context.check_open()
         return create_image(self.context, spec, self.adapter.capabilities.row_alignment if is_tight else None)
 
-    def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage | PlanarImage:
+    def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> AnyImage:
         """Another party's image; takes over ``memory.fd`` whatever happens. See imports.py."""
         self._check_host_pointer(memory)
         return open_image(self.context, spec, memory)

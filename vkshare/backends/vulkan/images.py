@@ -138,12 +138,15 @@ class VulkanImage(Resource):
         context.run(write, name="first use")
 
 
-def kind_of(spec: ImageSpec) -> type[VulkanImage | PlanarImage]:
+AnyImage = VulkanImage | PlanarImage
+
+
+def kind_of(spec: ImageSpec) -> type[AnyImage]:
     """Return the class of images of such a format."""
     return PlanarImage if spec.format.is_planar else VulkanImage
 
 
-def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None) -> VulkanImage | PlanarImage:
+def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None) -> AnyImage:
     """A new image of zeros in exportable memory of its own, owned by VK_QUEUE_FAMILY_EXTERNAL.
 
     `tight_at` is the driver's row alignment where rows without padding are wanted.
@@ -164,6 +167,7 @@ def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None)
     return image
 
 
-def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage | PlanarImage:
+def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> AnyImage:
     """Another party's image. Takes over ``memory.fd``, and raises, as imports.open_resource() does."""
-    return imports.open_resource(context, partial(kind_of(spec), context, spec), memory)
+    make: imports.Maker[AnyImage] = partial(kind_of(spec), context, spec)
+    return imports.open_resource(context, make, memory)

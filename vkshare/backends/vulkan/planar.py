@@ -50,6 +50,11 @@ class PlanarImage(Resource):
             for offset, own in zip(self._offsets, self._layouts, strict=True)
         )
 
+    @property
+    def aspect(self) -> int:
+        """The VkImageAspectFlags: the planes are images of colours."""
+        return barriers.COLOUR
+
     def _check_support(self, handle_type: int, features: int) -> bool:
         if self.spec.in_device_memory:
             raise UnsupportedError(f"memory='device' of a {self.spec}", "its planes share a memory", "leave it out")
@@ -141,6 +146,10 @@ class PlanarImage(Resource):
         planes = {"planes": [*map(address, self.handles)], "plane_views": [*map(address, self.views)]}
         self.drawable = Drawable(**self.spec.drawable, **handles, **planes, is_mappable=self.is_mappable)
 
+    def name(self, name: str) -> None:
+        for index, handle in enumerate(self.handles):
+            self.context.name(VK.OBJECT_TYPE_IMAGE, handle, f"{name} plane {index}")
+
     def acquire(self, commands: Any) -> None:
         for handle in self.handles:
             barriers.acquire(self.context.vk, commands, handle, barriers.COLOUR, self._owner)
@@ -163,4 +172,3 @@ class PlanarImage(Resource):
             self.release(commands)
 
         context.run(write, name="first use")
-

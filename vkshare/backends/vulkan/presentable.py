@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
-from vkshare.backends.base import ImageSpec
+from vkshare.backends.base import ImageSpec, PlaneLayout
 from vkshare.backends.vulkan import drawables
 from vkshare.backends.vulkan.api import handle
 from vkshare.backends.vulkan.context import Context
@@ -25,6 +25,8 @@ class PresentableImage:
     initial_commands = 0
     is_mappable = False
     is_presentable = True
+
+    planes = (PlaneLayout(0, 0),)
 
     def __init__(
         self,
@@ -48,6 +50,11 @@ class PresentableImage:
         self.drawable = drawables.drawable(context, spec, image, self.view, self.raw_view, is_presentable=True)
 
     @property
+    @property
+    def handles(self) -> list[Any]:
+        """The VkImages: one."""
+        return [self.handle]
+
     def queue_families(self) -> list[int]:
         """The family of the queue that presents."""
         return [self.context.queue_family]

@@ -17,7 +17,7 @@ from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle, tempora
 from vkshare.backends.vulkan import barriers, support, timelines
 from vkshare.backends.vulkan.api import VK, ffi
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage, create_image, open_image
+from vkshare.backends.vulkan.images import AnyImage, VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError, VkshareError
@@ -162,7 +162,7 @@ def _host_memory_opens(context: Context) -> bool:
         os.close(fd)
 
 
-def _paint(context: Context, image: VulkanImage) -> None:
+def _paint(context: Context, image: AnyImage) -> None:
     """Acquire the image, clear it to _PIXEL, or to depth 1, and release it."""
     vk = context.vk
 
@@ -180,7 +180,7 @@ def _paint(context: Context, image: VulkanImage) -> None:
     context.run(write, name="trial")
 
 
-def _read(context: Context, image: VulkanImage) -> bytes:
+def _read(context: Context, image: AnyImage) -> bytes:
     nbytes = image.spec.format.bytes_per_pixel * _SIZE * _SIZE
     with temporary(VulkanStage(context, nbytes, image, upload=False)) as stage:
         acquire, release, *_ = image.ownership_commands

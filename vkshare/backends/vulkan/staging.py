@@ -10,10 +10,9 @@ from vkshare.backends.vulkan import barriers, support
 from vkshare.backends.vulkan.api import VK, address, ffi
 from vkshare.backends.vulkan.buffers import VulkanBuffer
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.images import VulkanImage
+from vkshare.backends.vulkan.images import AnyImage
 from vkshare.backends.vulkan.memory import host_buffer
 from vkshare.backends.vulkan.objects import Objects
-from vkshare.backends.vulkan.planar import PlanarImage
 from vkshare.util.closing import on_error
 
 
@@ -25,7 +24,7 @@ class VulkanStage:
 
     relayed = b""
 
-    def __init__(self, context: Context, nbytes: int, resource: VulkanImage | PlanarImage | VulkanBuffer, *, upload: bool) -> None:
+    def __init__(self, context: Context, nbytes: int, resource: AnyImage | VulkanBuffer, *, upload: bool) -> None:
         spec = resource.spec
         needed = spec.nbytes
         if nbytes != needed:
