@@ -241,7 +241,7 @@ class SurfaceSource(FrameSource):
         with on_error(self.close):
             spec = self._surface.spec
             _check_picture(self._surface, "copy")
-            self._copy = device.create_surface(spec.width, spec.height, spec.format)
+            self._copy = device.create_surface(spec.width, spec.height, spec.format, color=spec.color)
             self._copy.acquire()
             self._commands = device.record().copy(self._surface, self._copy)
 

@@ -227,7 +227,8 @@ class Outlet:
             if spare is not None:
                 spare.close()
             self._spare = None
-            spare = surface.device.create_surface(surface.width, surface.height, surface.format)
+            size = surface.width, surface.height
+            spare = surface.device.create_surface(*size, surface.format, color=surface.color)
             spare.acquire(0, 0)
             self._spare = spare
         surface.device.submit(surface.device.record().copy(surface, spare))

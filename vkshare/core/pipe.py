@@ -17,6 +17,7 @@ from vkshare.util import arguments
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
+    from vkshare.color import Color
     from vkshare.core.buffer import Buffer
     from vkshare.core.surface import Surface
 
@@ -28,6 +29,8 @@ def pipe(
     format: str | Format = "rgba8unorm",
     count: int = 3,
     metadata_size: int = 0,
+    *,
+    color: Color | None = None,
 ) -> tuple[Sender[Surface], QueueDescriptor]:
     """Makes a one-way channel for frames from this device to one receiver: a root queue and its clone.
 
@@ -44,6 +47,8 @@ def pipe(
         Surfaces, 1 to 64.
     metadata_size
         Bytes that each frame may carry, up to 65,536.
+    color
+        As for ``device.create_surface()``.
 
     Returns
     -------
@@ -60,7 +65,7 @@ def pipe(
     ...         print(metadata)
     b'first'
     """
-    root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
+    root = SurfaceQueue(device, width, height, format, count, 0, color=color, _kind=FULL | EARLY)
     return _pipe_of(root, device, metadata_size)
 
 

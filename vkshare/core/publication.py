@@ -168,7 +168,7 @@ class _Publisher:
         return self._source()
 
     def describe(self) -> names.Description:
-        device, width, height, format = self._open_source()._picture()
+        device, width, height, format, _ = self._open_source()._picture()
         printable = "".join(c if c.isprintable() else "?" for c in device.adapter.name)
         return names.Description(
             name=self.name,

@@ -33,6 +33,7 @@ from vkshare.util.forks import OwnLock
 from vkshare.util.library_calls import lib
 
 if TYPE_CHECKING:
+    from vkshare.color import Color
     from vkshare.core.buffer import Buffer
     from vkshare.core.surface import Surface
 
@@ -86,11 +87,12 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
         *,
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
+        color: Color | None = None,
         _kind: int = FULL,
     ) -> None:
         arguments.instance("device", device, Device)
         words = arguments.choices("usage", usage, USAGES)
-        make = partial(device.create_surface, width, height, format, tiling=tiling, usage=words)
+        make = partial(device.create_surface, width, height, format, tiling=tiling, usage=words, color=color)
         self._fill(device, make, count, metadata_size, single_threaded, _kind)
 
     @classmethod

@@ -380,11 +380,11 @@ class Surface(KeyedMemory[Image, View], Watchable):
 
 def _linear_like(device: Device, spec: ImageSpec) -> Surface:
     """Make a linear surface of that size and format, with as much of the usage as the driver has."""
-    wanted = spec.usage | {"copy"}
+    wanted, size = spec.usage | {"copy"}, (spec.width, spec.height)
     refused: UnsupportedError | None = None
     for usage in (wanted, wanted - {"storage"}, wanted - {"storage", "render"}, {"copy"}):
         try:
-            return device.create_surface(spec.width, spec.height, spec.format, tiling="linear", usage=usage)
+            return device.create_surface(*size, spec.format, tiling="linear", usage=usage, color=spec.color)
         except UnsupportedError as error:
             refused = refused or error
     assert refused is not None

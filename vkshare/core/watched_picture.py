@@ -6,6 +6,8 @@ import struct
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from vkshare.color import SRGB, Color
+
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
@@ -53,13 +55,14 @@ def stamp_of(metadata: bytes) -> Stamp | None:
 
 
 class Picture(NamedTuple):
-    """The device of a source's pictures, and their size and format."""
+    """The device of a source's pictures, and their size, format and colour."""
 
     device: Device
     width: int  # pixels
     height: int
     format: str
+    color: Color = SRGB
 
     @classmethod
     def of(cls, surface: Surface) -> Picture:
-        return cls(surface.device, surface.width, surface.height, surface.format)
+        return cls(surface.device, surface.width, surface.height, surface.format, surface.color)

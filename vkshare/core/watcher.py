@@ -32,8 +32,10 @@ class Watcher:
         self.seen = (-1, -1)  # of a surface: value and generation of its page at the last copy
         self._lists: dict[tuple[int, int], object] = {}
         self._free: list[Surface] = []  # that came back
-        device, width, height, format = picture
-        root: SurfaceQueue[Surface] = SurfaceQueue(device, width, height, format, count, _kind=FULL | EARLY)
+        device, width, height, format, color = picture
+        root: SurfaceQueue[Surface] = SurfaceQueue(
+            device, width, height, format, count, color=color, _kind=FULL | EARLY
+        )
         self._sender, self.descriptor = _pipe_of(root, device, STAMP_SIZE)
         self._back = self._sender._free
 

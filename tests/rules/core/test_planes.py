@@ -10,6 +10,7 @@ from support.pixel_formats import PLANAR
 
 import vkshare as vks
 from vkshare.color import BT709, Color
+from vkshare.core import watching
 from vkshare.errors import DescriptorError, InvalidCallError, UnsupportedError
 from vkshare.formats import get
 from vkshare.ipc.descriptors import SurfaceDescriptor
@@ -329,3 +330,33 @@ def test_what_planes_cannot_take_is_refused(device: vks.Device) -> None:
         with pytest.raises(UnsupportedError, match="copies between planes and buffers are not there"):
             commands.copy(view, memory)
         assert len(commands) == 0
+
+
+# ---- queues, pipes and watchers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("Y1", "Y2")
+@pytest.mark.driver_dependent
+@pytest.mark.parametrize("name", PLANAR)
+def test_frames_of_a_pipe_have_planes_and_the_pipes_colour(device: vks.Device, name: str) -> None:
+    sender, descriptor = vks.pipe(device, 34, 18, name, color=HDR)
+    with sender, descriptor, vks.open_receiver(device, descriptor) as receiver:
+        for seed in range(5):
+            with sender.frame(timeout=30) as frame:
+                written = noise(frame.surface, seed)
+                frame.surface.write_planes(written)
+            with receiver.frame(30) as (surface, _):
+                assert surface.color == HDR
+                assert all((one == other).all() for one, other in zip(surface.read_planes(), written, strict=True))
+
+
+@pytest.mark.rule("Y1", "W4")
+@pytest.mark.driver_dependent
+def test_a_watcher_gets_the_planes_of_a_surface(device: vks.Device) -> None:
+    with device.create_surface(34, 18, "nv12", color=BT709) as video:
+        with video.access(0, 0):
+            video.write_planes(noise(video))
+        with watching.watch(video, device) as receiver, receiver.frame(30) as (surface, _):
+            assert surface.color == BT709
+            read = surface.read_planes()
+            assert all((one == other).all() for one, other in zip(read, noise(video), strict=True))

@@ -50,11 +50,11 @@ class PresentableImage:
         self.drawable = drawables.drawable(context, spec, image, self.view, self.raw_view, is_presentable=True)
 
     @property
-    @property
     def handles(self) -> list[Any]:
         """The VkImages: one."""
         return [self.handle]
 
+    @property
     def queue_families(self) -> list[int]:
         """The family of the queue that presents."""
         return [self.context.queue_family]
