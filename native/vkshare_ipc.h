@@ -146,8 +146,8 @@ enum {
 };
 /* memory_kind: memory of a Vulkan driver, or of the CPU backend. The latter is a memfd with exactly
  * the seals SEAL, SHRINK and GROW. Its stride is between the row length and the row length rounded
- * up to VKS_ROW_ALIGNMENT; its size is stride * height, rounded up to whole pages. Of planes, the row and
- * the stride (a multiple of 4 then) are the luma's. Rows of chroma follow without a gap, with the same
+ * up to VKS_ROW_ALIGNMENT; its size is stride * height, rounded up to whole pages. The row and the stride
+ * of planes are the luma's, and the stride is a multiple of 4. Rows of chroma follow without a gap, with the same
  * stride, or in the planes of i420 with half of it. */
 enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
 

@@ -41,4 +41,4 @@ def read(folder: Path = FOLDER) -> dict[str, Rule]:
     """Return the rules of all pages, in the order of the letters and numbers of their ids."""
     text = "\n\n".join(page.read_text() for page in sorted(folder.glob("*.md")) if page.name != "README.md")
     rules = rules_of(text)
-    return {rule: rules[rule] for rule in sorted(rules, key=lambda rule: ("KXAQIRVCEMW".find(rule[0]), int(rule[1:])))}
+    return {rule: rules[rule] for rule in sorted(rules, key=lambda rule: ("KXAQIRVCEMWY".find(rule[0]), int(rule[1:])))}

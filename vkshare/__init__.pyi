@@ -9,6 +9,7 @@ from vkshare import server as server
 from vkshare import testing as testing
 from vkshare import view as view
 from vkshare import vsync as vsync
+from vkshare.color import Color as Color
 from vkshare.core.adapter import Adapter as Adapter
 from vkshare.core.adapter import Capabilities as Capabilities
 from vkshare.core.adapter import adapters as adapters
@@ -35,6 +36,7 @@ from vkshare.core.queue_ends import Producer as Producer
 from vkshare.core.queue_ends import QueueFrame as QueueFrame
 from vkshare.core.surface import Surface as Surface
 from vkshare.core.view import BufferView as BufferView
+from vkshare.core.view import PlaneView as PlaneView
 from vkshare.core.view import View as View
 from vkshare.errors import AbandonedError as AbandonedError
 from vkshare.errors import AcquireTimeout as AcquireTimeout

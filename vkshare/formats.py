@@ -59,12 +59,36 @@ class Format:
         return tuple(FORMATS[name] for name in self.plane_names) or (self,)
 
     def plane_size(self, plane: int, width: int, height: int) -> tuple[int, int]:
-        """Return a plane's width and height in an image of `width` and `height`."""
+        """Return a plane's width and height.
+
+        Parameters
+        ----------
+        plane
+            Its number, 0 for the luma's.
+        width, height
+            Of the image, pixels.
+
+        Returns
+        -------
+        tuple of int
+            Pixels of the plane.
+        """
         across, down = self.chroma if plane else (1, 1)
         return width // across, height // down
 
     def check_size(self, width: int, height: int) -> None:
-        """Raise ValueError where the sides are no whole number of pixels of chroma."""
+        """Refuse sides that are no whole number of pixels of chroma.
+
+        Parameters
+        ----------
+        width, height
+            Of the image, pixels.
+
+        Raises
+        ------
+        ValueError
+            One of them is none.
+        """
         across, down = self.chroma
         if width % across or height % down:
             raise ValueError(
@@ -73,7 +97,18 @@ class Format:
             )
 
     def nbytes(self, width: int, height: int) -> int:
-        """Return the bytes of an image, rows of all planes without padding."""
+        """Return the bytes of an image, rows of all planes without padding.
+
+        Parameters
+        ----------
+        width, height
+            Of the image, pixels.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """
         return sum(
             math.prod(self.plane_size(index, width, height)) * plane.bytes_per_pixel
             for index, plane in enumerate(self.planes)

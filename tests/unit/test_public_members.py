@@ -20,6 +20,7 @@ MEMBERS = {
         "device_uuid driver_uuid export_timelines formats host_visible max_dimension max_timeline_difference reasons "
         "row_alignment subpixel_bits surface_memory tilings"
     ),
+    "Color": "codes matrix primaries range siting transfer",
     "CommandList": "blit clear close composite copy device draw_triangles fill_rect is_closed",
     "Consumer": (
         "close dequeue dequeue_async dequeue_latest dequeue_latest_async device fileno frame is_closed metadata_size "
@@ -35,10 +36,14 @@ MEMBERS = {
         "value wait wait_async"
     ),
     "FenceDescriptor": "close duplicate fd_count from_bytes is_closed name recv send to_bytes uuids",
-    "Format": "bytes_per_pixel channels code dtype is_depth is_integer is_srgb name numpy_dtype vk_format",
+    "Format": (
+        "bytes_per_pixel channels check_size chroma code dtype is_depth is_integer is_planar is_srgb name nbytes "
+        "numpy_dtype plane_names plane_size planes vk_format"
+    ),
     "Frame": "acquired close generation height index is_closed is_hidden rendered swapchain view width",
     "Headless": "height width",
     "KeyedMutex": "next_key statistics",
+    "PlaneView": "array dtype format shape strides surface writable",
     "Producer": "close device enqueue flush is_closed metadata_size recover statistics surfaces",
     "Publication": "close events is_closed kind name statistics",
     "Published": "adapter adapter_name backend format height key kind name pid rate wants_input width",
@@ -50,9 +55,9 @@ MEMBERS = {
     "Sender": "close device frame frame_async is_closed publish statistics",
     "Submission": "device is_done is_held serial wait",
     "Surface": (
-        "access acquire acquire_async acquire_fd close close_acquire_fd device discards export format generation "
-        "height image image_view is_closed is_host_visible is_owned mutex publish read recover release shape spec "
-        "statistics stride sync tiling to_linear usage width write"
+        "access acquire acquire_async acquire_fd close close_acquire_fd color device discards export format "
+        "generation height image image_view is_closed is_host_visible is_owned mutex publish read read_planes "
+        "recover release shape spec statistics stride sync tiling to_linear usage width write write_planes"
     ),
     "SurfaceDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
     "SurfaceQueue": (
@@ -63,7 +68,7 @@ MEMBERS = {
         "acquire capture close color_space device extent format frame frame_fd image_count is_closed prepare present "
         "present_mode present_prepared publish resize retarget statistics"
     ),
-    "View": "array cairo dtype format image image_view layout pillow shape skia strides surface writable",
+    "View": "array cairo dtype format image image_view layout pillow planes shape skia strides surface writable",
     "WaylandSurface": "display surface",
     "X11Window": "display xid",
     "Window": (

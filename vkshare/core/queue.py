@@ -55,7 +55,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
     ----------
     device
         Makes the surfaces. Others take part by open_producer() and open_consumer().
-    width, height, format, tiling, usage
+    width, height, format, tiling, usage, color
         As for ``device.create_surface()``.
     count
         Surfaces, 1 to 64.

@@ -60,7 +60,7 @@ class RemoteImage:
 
     @property
     def planes(self) -> tuple[PlaneLayout, ...]:
-        """Of one plane, which is the viewer's."""
+        """One plane, whose memory is the viewer's."""
         return (PlaneLayout(0, 0),)
 
     def pixels(self) -> None:

@@ -1,7 +1,7 @@
 """Images of planes: one VkImage a plane, of the plane's own format, bound one after the other in one memory.
 
 VkFormats of several planes are not used: Mesa 22.3 has none, SwiftShader cannot draw into their
-planes, and each driver converts them in its own way (docs/decisions/0136).
+planes, and each driver converts them in its own way (docs/decisions/0136-planes-are-images-of-their-own.md).
 """
 
 from __future__ import annotations
