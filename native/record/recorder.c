@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/recorder.h"
+#include "record/vulkan_planes.h"
 
 #define SETS_A_POOL 64u
 #define LEAST_VERTICES (64u * 1024) /* bytes of a vertex buffer */
@@ -167,34 +167,6 @@ static vks_status allocate_set(vks_recorder *r, uint64_t *set)
     return VKS_OK;
 }
 
-static VkWriteDescriptorSet write_of(uint64_t set, uint32_t binding, VkDescriptorType type)
-{
-    return (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                  .dstSet = (VkDescriptorSet)(uintptr_t)set,
-                                  .dstBinding = binding,
-                                  .descriptorCount = 1,
-                                  .descriptorType = type};
-}
-
-/* Planes of chroma are at bindings 2 and 3; what has none has the image itself there, because Mesa 22.3
- * reads all descriptors of a set. */
-static void write_set(vks_recorder *r, uint64_t set, const vks_drawable_info *info, uint64_t view, uint64_t sampler)
-{
-    const uint64_t second = info->plane_views[1] ? info->plane_views[1] : view;
-    const uint64_t views[3] = {view, second, info->plane_views[2] ? info->plane_views[2] : second};
-    VkDescriptorBufferInfo tables = {(VkBuffer)(uintptr_t)r->info.tables, 0, VK_WHOLE_SIZE};
-    VkDescriptorImageInfo images[3];
-    VkWriteDescriptorSet writes[4] = {write_of(set, 1, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER)};
-    writes[0].pBufferInfo = &tables;
-    for (uint32_t i = 0; i < 3; i++) {
-        images[i] = (VkDescriptorImageInfo){(VkSampler)(uintptr_t)sampler, (VkImageView)(uintptr_t)views[i],
-                                            VK_IMAGE_LAYOUT_GENERAL};
-        writes[1 + i] = write_of(set, i ? 1 + i : 0, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER);
-        writes[1 + i].pImageInfo = &images[i];
-    }
-    r->UpdateDescriptorSets(r->device, 4, writes, 0, NULL);
-}
-
 /* Room for all sets that a drawable may give back, so that giving back cannot fail. */
 static bool reserve_unused_sets(vks_recorder *r)
 {
@@ -222,8 +194,8 @@ static vks_status need_set(vks_recorder *r, vks_drawable *drawable, unsigned whi
         reserve_unused_sets(r) ? allocate_set(r, &set) : vks_fail(VKS_NO_MEMORY, 0, "no memory for descriptor sets");
     if (status)
         return status;
-    write_set(r, set, &drawable->info, which == VKS_SET_RAW ? drawable->info.raw_view : drawable->info.view,
-              which == VKS_SET_LINEAR ? r->info.linear : r->info.nearest);
+    vks_planes_write_set(r, set, &drawable->info, which == VKS_SET_RAW ? drawable->info.raw_view : drawable->info.view,
+                         which == VKS_SET_LINEAR ? r->info.linear : r->info.nearest);
     if (!owner)
         vks_recorder_ref(r);
     atomic_store(&drawable->recorder, r);

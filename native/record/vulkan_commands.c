@@ -107,8 +107,8 @@ static void begin_rendering(writer *w, uint32_t target, uint32_t plane, uint32_t
     const vks_drawable_info *image = vks_image_of(w->recording, target);
     VkRenderingAttachmentInfo attachment = {
         .sType = VK_STRUCTURE_TYPE_RENDERING_ATTACHMENT_INFO,
-        .imageView = plane ? vks_plane_view(image, plane)
-                           : (VkImageView)(uintptr_t)(raw ? image->raw_view : image->view),
+        .imageView =
+            plane ? vks_plane_view(image, plane) : (VkImageView)(uintptr_t)(raw ? image->raw_view : image->view),
         .imageLayout = VK_IMAGE_LAYOUT_GENERAL,
         .loadOp = clear ? VK_ATTACHMENT_LOAD_OP_CLEAR : VK_ATTACHMENT_LOAD_OP_LOAD,
         .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
@@ -218,17 +218,6 @@ static void write_clear_of_depth(writer *w, const vks_command *c, const VkClearC
                                     &(VkClearDepthStencilValue){.depth = value->float32[0]}, 1, &all);
 }
 
-static void write_clear_of_planes(writer *w, const vks_command *c)
-{
-    const vks_drawable_info *target = vks_image_of(w->recording, c->target);
-    for (uint32_t plane = 0; plane < vks_planes_of(target); plane++) {
-        VkClearColorValue value;
-        vks_plane_colour(target, plane, c->fill.colour, value.float32);
-        w->r->CmdClearColorImage(w->commands, vks_plane_image(target, plane), VK_IMAGE_LAYOUT_GENERAL, &value, 1,
-                                 &whole);
-    }
-}
-
 static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t target)
 {
     if (i >= recording->length || recording->commands[i].target != target)
@@ -253,7 +242,7 @@ static void write_clear(writer *w, size_t i)
     end_rendering(w);
     order(w);
     if (vks_planes_of(target) > 1)
-        write_clear_of_planes(w, c);
+        vks_planes_clear(w->r, w->commands, target, c->fill.colour);
     else if ((target->usage & VKS_USE_RENDER) && is_drawn_into(w->recording, i + 1, c->target))
         begin_rendering(w, c->target, 0, vks_depth_of(&c[1]), false, value.float32);
     else

@@ -31,7 +31,8 @@ vks_blit_way vks_blit_way_of(const vks_recording *recording, const vks_command *
     struct vks_blit_rect from = c->blit.from, to = vks_straightened(c->blit.to, &from);
     bool is_one_kind = source->format == target->format && source->color.matrix == target->color.matrix &&
                        source->color.range == target->color.range && source->color.siting == target->color.siting;
-    if (is_one_kind && is_whole(source, from) && from.x1 - from.x0 == to.x1 - to.x0 && from.y1 - from.y0 == to.y1 - to.y0)
+    if (is_one_kind && is_whole(source, from) && from.x1 - from.x0 == to.x1 - to.x0 &&
+        from.y1 - from.y0 == to.y1 - to.y0)
         return VKS_AS_COPY;
     return (source->usage & VKS_USE_SAMPLE) && (target->usage & VKS_USE_RENDER) ? VKS_BY_DRAWING : VKS_BY_DRIVER;
 }
@@ -124,10 +125,11 @@ static vks_status check_blit_of_planes(const vks_recording *recording, const vks
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "a blit of planes is drawn: make the source with usage \"sample\" and the target with "
                         "\"render\"");
-    return reads && writes ? vks_fail(VKS_UNSUPPORTED, 0,
-                                      "a blit from planes to other planes is not there: blit() to a surface of R, G and "
-                                      "B, and that to the target")
-                           : VKS_OK;
+    return reads && writes
+               ? vks_fail(VKS_UNSUPPORTED, 0,
+                          "a blit from planes to other planes is not there: blit() to a surface of R, G and "
+                          "B, and that to the target")
+               : VKS_OK;
 }
 
 static vks_status check_features(const vks_recording *recording, const vks_command *c, vks_record_problem *problem)
@@ -182,7 +184,9 @@ bool vks_set_of(const vks_recording *recording, const vks_command *c, unsigned *
     uint32_t number, format;
     if (c->source == VKS_NO_USE || !vks_pipeline_of(recording, c, 0, &number, &format))
         return false;
-    *set = c->kind != VKS_COMMAND_DRAW || is_planar(vks_image_of(recording, c->source)) ? VKS_SET_RAW : c->linear ? VKS_SET_LINEAR : VKS_SET_NEAREST;
+    *set = c->kind != VKS_COMMAND_DRAW || is_planar(vks_image_of(recording, c->source)) ? VKS_SET_RAW
+           : c->linear                                                                  ? VKS_SET_LINEAR
+                                                                                        : VKS_SET_NEAREST;
     return true;
 }
 

@@ -105,3 +105,42 @@ vks_planes_push vks_planes_writing(const vks_drawable_info *target, uint32_t pla
     put_shape(&f, plane == 0 ? 0 : f.format->planes == 2 ? 1 : (int32_t)plane + 1, push.shape);
     return push;
 }
+
+/* ---- descriptor sets and clears ---- */
+
+static VkWriteDescriptorSet write_of(uint64_t set, uint32_t binding, VkDescriptorType type)
+{
+    return (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                  .dstSet = (VkDescriptorSet)(uintptr_t)set,
+                                  .dstBinding = binding,
+                                  .descriptorCount = 1,
+                                  .descriptorType = type};
+}
+
+void vks_planes_write_set(vks_recorder *r, uint64_t set, const vks_drawable_info *info, uint64_t view, uint64_t sampler)
+{
+    const uint64_t second = info->plane_views[1] ? info->plane_views[1] : view;
+    const uint64_t views[3] = {view, second, info->plane_views[2] ? info->plane_views[2] : second};
+    VkDescriptorBufferInfo tables = {(VkBuffer)(uintptr_t)r->info.tables, 0, VK_WHOLE_SIZE};
+    VkDescriptorImageInfo images[3];
+    VkWriteDescriptorSet writes[4] = {write_of(set, 1, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER)};
+    writes[0].pBufferInfo = &tables;
+    for (uint32_t i = 0; i < 3; i++) {
+        images[i] = (VkDescriptorImageInfo){(VkSampler)(uintptr_t)sampler, (VkImageView)(uintptr_t)views[i],
+                                            VK_IMAGE_LAYOUT_GENERAL};
+        writes[1 + i] = write_of(set, i ? 1 + i : 0, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER);
+        writes[1 + i].pImageInfo = &images[i];
+    }
+    r->UpdateDescriptorSets(r->device, 4, writes, 0, NULL);
+}
+
+void vks_planes_clear(const vks_recorder *r, VkCommandBuffer commands, const vks_drawable_info *target,
+                      const float colour[4])
+{
+    static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+    for (uint32_t plane = 0; plane < vks_planes_of(target); plane++) {
+        VkClearColorValue value;
+        vks_plane_colour(target, plane, colour, value.float32);
+        r->CmdClearColorImage(commands, vks_plane_image(target, plane), VK_IMAGE_LAYOUT_GENERAL, &value, 1, &whole);
+    }
+}

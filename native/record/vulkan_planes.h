@@ -24,4 +24,11 @@ void vks_plane_colour(const vks_drawable_info *image, uint32_t plane, const floa
 vks_planes_push vks_planes_reading(const vks_drawable_info *source);
 vks_planes_push vks_planes_writing(const vks_drawable_info *target, uint32_t plane);
 
+/* Writes a set that reads an image of one plane or several. Planes of chroma are at bindings 2 and 3; what has none
+ * has the image itself there, because Mesa 22.3 reads all descriptors of a set. */
+void vks_planes_write_set(vks_recorder *r, uint64_t set, const vks_drawable_info *info, uint64_t view,
+                          uint64_t sampler);
+void vks_planes_clear(const vks_recorder *r, VkCommandBuffer commands, const vks_drawable_info *target,
+                      const float colour[4]);
+
 #endif
