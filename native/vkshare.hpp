@@ -225,6 +225,18 @@ inline surface open_image(vks_device *on, const surface_descriptor &from)
     return detail::made<surface, vks_surface>(
         [&](vks_surface **out) { return vks_surface_open_image(on, from.get(), out); });
 }
+inline vks_color color(const vks_surface *of)
+{
+    vks_color color{};
+    require(vks_surface_get_color(of, &color));
+    return color;
+}
+inline vks_plane plane(vks_surface *of, uint32_t number)
+{
+    vks_plane plane{};
+    require(vks_surface_get_plane(of, number, &plane));
+    return plane;
+}
 inline fence create_fence(vks_device *on, uint64_t initial = 0)
 {
     return detail::made<fence, vks_fence>([&](vks_fence **out) { return vks_fence_create(on, initial, out); });
@@ -350,6 +362,12 @@ inline vks_vulkan_image vulkan_image(vks_surface *of)
 {
     vks_vulkan_image image{};
     require(vks_surface_get_vulkan(of, &image));
+    return image;
+}
+inline vks_vulkan_image vulkan_image(vks_surface *of, uint32_t plane)
+{
+    vks_vulkan_image image{};
+    require(vks_surface_get_vulkan_plane(of, plane, &image));
     return image;
 }
 

@@ -30,6 +30,7 @@ typedef struct vks_queue_info {
     bool single_threaded;           /* Q15: no lock, no waiting */
     bool early;                     /* each end may be used before the other end was first opened */
     bool full;                      /* starts with every surface in it, surface 0 first: the root queue (Q2) */
+    vks_color color;                /* of the surfaces, for vkshare ps */
 } vks_queue_info;
 
 /* A new page. The caller owns the fd. VKS_BAD_CALL: a number in `info` is out of range. */
@@ -158,6 +159,9 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
  * VkExternalMemoryImageCreateInfo with OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always,
  * COLOR_ATTACHMENT with VKS_USAGE_RENDER (of a depth format DEPTH_STENCIL_ATTACHMENT), SAMPLED with _SAMPLE, STORAGE
  * with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
+ * A format in planes has such an image a plane, of the plane's own format and size, luma first. The
+ * first is bound at memory_offset, and each other one where the one before ends, rounded up to its own
+ * alignment; memory_size is the last one's end, and the allocation is not dedicated.
  *
  * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, in the layout
  * of the driver's own file. The file of lavapipe begins with {size, offset}, which every party can
@@ -242,6 +246,7 @@ typedef struct vks_image_info {
     uint32_t usage;         /* VKS_USAGE_RENDER, ...; 0: render, sample and copy */
     bool discard_unowned;   /* as in vks_surface_info */
     bool has_tight_rows;    /* no byte between rows, for VKS_LINEAR and VKS_LINEAR_IN_DEVICE_MEMORY */
+    vks_color color;        /* of the codes; all 0: sRGB's, of planes BT.709's of limited range */
 } vks_image_info;
 
 /* *bytes: rows of linear images whose length is a multiple of it have no padding, in every format
@@ -264,7 +269,7 @@ vks_status vks_surface_open_image(vks_device *device, const vks_surface_descript
 
 /* Memory that another API or engine allocated, with an image in it. */
 typedef struct vks_import_info {
-    vks_image_info image; /* has_tight_rows is not read; VKS_LINEAR is memory that the CPU sees */
+    vks_image_info image; /* of one plane; has_tight_rows is not read; VKS_LINEAR is memory that the CPU sees */
     uint64_t size;        /* bytes of the memory, as it was allocated */
     uint64_t offset;      /* bytes from its beginning to the image */
     uint64_t stride;      /* bytes from row to row of linear images; 0: as the driver has it */
@@ -284,7 +289,7 @@ vks_status vks_surface_import_memory(vks_device *device, const vks_import_info *
 
 /* Memory of this process that another library allocated: rows of pixels. */
 typedef struct vks_array_info {
-    vks_image_info image;         /* tiling is VKS_LINEAR; has_tight_rows is not read */
+    vks_image_info image;         /* of one plane; tiling is VKS_LINEAR; has_tight_rows is not read */
     void *pixels;                 /* row 0 */
     size_t stride;                /* bytes from row to row */
     size_t size;                  /* bytes from `pixels` on that the caller keeps until on_close */
@@ -308,6 +313,18 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
  * vks_surface_cpu_access() and the release, and stay mapped until the last unref. VKS_UNSUPPORTED:
  * the CPU does not see the memory, because it is not VKS_LINEAR. */
 vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *stride);
+
+/* A plane of a surface. */
+typedef struct vks_plane {
+    uint32_t width, height; /* pixels of this plane */
+    uint32_t format;        /* VKS_FORMAT_RG8_UNORM of the chroma of VKS_FORMAT_NV12, for example */
+    void *pixels;           /* row 0, as those of vks_surface_pixels(); NULL: the CPU does not see the memory */
+    size_t stride;          /* bytes from row to row; 0 for optimal tiling */
+} vks_plane;
+
+/* The plane of that number, 0 for luma; a format of one plane has plane 0 alone. VKS_BAD_VALUE: there
+ * is no such plane. VKS_UNSUPPORTED: the image is not the library's. */
+vks_status vks_surface_get_plane(vks_surface *surface, uint32_t plane, vks_plane *out);
 
 /* ---- buffers: bytes under a keyed mutex ------------------------------------------------------------------------- */
 
@@ -356,7 +373,7 @@ typedef struct vks_queue_descriptor {
 } vks_queue_descriptor;
 
 /* Send, receive and close as those of a surface do. A descriptor that was received has surfaces of
- * one size, format, tiling and usage. recv and send block. VKS_TIMEOUT, VKS_CLOSED, VKS_BAD_PAGE;
+ * one size, format, tiling, usage and colour. recv and send block. VKS_TIMEOUT, VKS_CLOSED, VKS_BAD_PAGE;
  * send: VKS_BAD_VALUE if the numbers are out of range. */
 vks_status vks_queue_descriptor_send(int sock, uint64_t deadline, const vks_queue_descriptor *descriptor);
 vks_status vks_queue_descriptor_recv(int sock, uint64_t deadline, vks_queue_descriptor *out);
@@ -364,7 +381,8 @@ void vks_queue_descriptor_close(vks_queue_descriptor *descriptor);
 /* A descriptor of queues over the `count` surfaces of a network, which vks_surface_create_image() or
  * vks_buffer_create() made and vks_surface_join() joined, in order. `page_fds` are the pages of 1 or
  * 2 queues; they stay the caller's. The caller closes *out. Blocks as vks_surface_export() does.
- * VKS_BAD_VALUE: a number is out of range, or the surfaces differ in size, format, tiling or usage.
+ * VKS_BAD_VALUE: a number is out of range, or the surfaces differ in size, format, tiling, usage or
+ * colour.
  * VKS_UNSUPPORTED: a surface's image is not the library's. */
 vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, vks_surface *const *surfaces,
                                        uint32_t count, vks_queue_descriptor *out);
@@ -390,7 +408,8 @@ typedef struct vks_page_view {
     uint32_t version;
     uint64_t id;
     uint32_t width, height, format;
-    uint32_t state; /* 0 free, 1 owned, 2 abandoned; fence pages: vks_fence_status */
+    vks_color color; /* of a surface; all 0: not said */
+    uint32_t state;  /* 0 free, 1 owned, 2 abandoned; fence pages: vks_fence_status */
     uint32_t owner_slot, owner_pid;
     uint64_t key, value, queued, completed, epoch;
     uint32_t generation;
@@ -414,6 +433,7 @@ typedef struct vks_end_view {
 typedef struct vks_queue_view {
     uint64_t id, network;
     uint32_t width, height, format, count, metadata_size;
+    vks_color color; /* all 0: not said */
     bool single_threaded;
     uint64_t written, committed, taken; /* totals of surfaces */
     uint64_t committed_at, taken_at;    /* last time of each */

@@ -15,7 +15,6 @@ extern "C" {
 typedef struct vks_surface_info {
     /* For vkshare ps only. A buffer has format VKS_FORMAT_NONE, and width + (height << 32) bytes. */
     uint32_t width, height, format;
-    vks_color color; /* of planes; others may leave it 0 */
     /* CPU backend: the pixels in the process's memory. Vulkan: may be NULL. */
     void *pixels;
     size_t size, stride;
@@ -24,6 +23,7 @@ typedef struct vks_surface_info {
     uint64_t acquire_commands, release_commands;
     bool discard_unowned; /* K21: unowned="discard" */
     bool is_presentable;  /* a swapchain's image: this handle is its only one, and it is never exported */
+    vks_color color;      /* of the codes; all 0: sRGB's, of planes BT.709's of limited range */
 } vks_surface_info;
 
 /* A new surface with a new page. It is unowned and its key is 0 (K1). `info` is read during the
@@ -75,6 +75,8 @@ bool vks_surface_discards(const vks_surface *surface);
 /* Owned, or a mode="gpu" acquire is pending: submissions are allowed. */
 bool vks_surface_may_submit(const vks_surface *surface);
 uint32_t vks_surface_generation(const vks_surface *surface);
+/* The meaning of the codes, as the surface was made. General statuses only. */
+vks_status vks_surface_get_color(const vks_surface *surface, vks_color *out);
 
 /* Blocks. VKS_ALREADY_OWNER at once (K3). */
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline);

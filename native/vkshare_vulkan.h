@@ -124,26 +124,31 @@ vks_status vks_device_get_vulkan(vks_device *device, vks_vulkan_device *out);
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */
 
-/* The VkFormat of a surface's format; VK_FORMAT_UNDEFINED: there is no such number. */
+/* The VkFormat of a surface's format; VK_FORMAT_UNDEFINED: there is no such number. A format in planes
+ * has that of several planes, although its surfaces have a VkImage a plane. */
 VkFormat vks_vulkan_format(uint32_t format);
 
 typedef struct vks_vulkan_image {
     VkImage image;         /* one level, one layer, one sample */
-    VkDeviceMemory memory; /* bound to the image from offset 0 on */
+    VkDeviceMemory memory; /* bound to the image from `offset` on */
     VkFormat format;
     VkExtent2D extent;
     VkImageTiling tiling;
     VkImageUsageFlags usage;
+    VkDeviceSize offset; /* bytes; of a plane also behind the planes before it */
 } vks_vulkan_image;
 
 /* The image of a surface of vks_surface_create_image() or vks_surface_open_image(). It stays the
  * library's, and is valid until the last unref of the surface or the shutdown of the device; views
- * of it are not used after that. VKS_UNSUPPORTED: the surface has none. */
+ * of it are not used after that. VKS_UNSUPPORTED: the surface has none, or one a plane. */
 vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out);
+/* The same for a plane of the surface, 0 for luma: an image of the plane's own format and size. A
+ * format of one plane has plane 0 alone. VKS_BAD_VALUE: there is no such plane. */
+vks_status vks_surface_get_vulkan_plane(vks_surface *surface, uint32_t plane, vks_vulkan_image *out);
 
 /* An image that an engine made on the device's VkDevice. */
 typedef struct vks_adopt_image_info {
-    vks_image_info image; /* as the VkImage was made; has_tight_rows is not read; usage with VKS_USAGE_COPY */
+    vks_image_info image; /* of one plane, as the VkImage was made; has_tight_rows is not read; usage with _COPY */
     VkImage handle;       /* VK_SHARING_MODE_EXCLUSIVE on the family of the device's queue */
     VkImageLayout layout; /* now: GENERAL, UNDEFINED (the contents are lost), PREINITIALIZED, or an _OPTIMAL one of
                              COLOR_ATTACHMENT (of a depth format DEPTH_STENCIL_ATTACHMENT), SHADER_READ_ONLY,
@@ -185,7 +190,8 @@ vks_status vks_buffer_get_vulkan(vks_surface *buffer, vks_vulkan_buffer *out);
  * records the way back, after such commands; host memory is made visible to the CPU. The queue
  * family needs no barrier of the engine's, because the library transfers the image in its own
  * batches, before and after the engine's. Neither calls the queue; the caller synchronizes the
- * command buffer, as with every vkCmd. A buffer has no layout, so `layout` is not read for it.
+ * command buffer, as with every vkCmd. The images of planes all get the layout. A buffer has none, so
+ * `layout` is not read for it.
  * VKS_UNSUPPORTED: the surface has no VkImage and no VkBuffer. */
 vks_status vks_surface_cmd_acquire(vks_surface *surface, VkCommandBuffer commands, VkImageLayout layout,
                                    VkPipelineStageFlags2 stages, VkAccessFlags2 access);

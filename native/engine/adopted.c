@@ -18,7 +18,7 @@ static vks_status check_info(const vks_adopt_image_info *info)
         VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
         VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
     };
-    vks_status status = vks_image_check_info(&info->image);
+    vks_status status = vks_image_check_foreign(&info->image);
     if (status)
         return status;
     if (!info->handle)

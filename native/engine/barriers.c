@@ -16,6 +16,27 @@ static VkImageSubresourceRange whole(const vks_surface_image *image)
     return (VkImageSubresourceRange){is_depth ? VK_IMAGE_ASPECT_DEPTH_BIT : VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
 }
 
+/* One for each VkImage; returns their number. */
+static uint32_t set_barriers(const vks_surface_image *image, vks_image_state from, vks_image_state to,
+                             VkImageMemoryBarrier2 out[VKS_MOST_PLANES])
+{
+    VkImage handles[VKS_MOST_PLANES];
+    uint32_t n = vks_image_handles(image, handles);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = (VkImageMemoryBarrier2){.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
+                                         .srcStageMask = from.stages,
+                                         .srcAccessMask = from.access,
+                                         .dstStageMask = to.stages,
+                                         .dstAccessMask = to.access,
+                                         .oldLayout = from.layout,
+                                         .newLayout = to.layout,
+                                         .srcQueueFamilyIndex = from.family,
+                                         .dstQueueFamilyIndex = to.family,
+                                         .image = handles[i],
+                                         .subresourceRange = whole(image)};
+    return n;
+}
+
 void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands, vks_image_state from,
                        vks_image_state to, bool to_host)
 {
@@ -24,17 +45,6 @@ void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands,
                              .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
                              .dstStageMask = VK_PIPELINE_STAGE_2_HOST_BIT,
                              .dstAccessMask = VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT};
-    VkImageMemoryBarrier2 barrier = {.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
-                                     .srcStageMask = from.stages,
-                                     .srcAccessMask = from.access,
-                                     .dstStageMask = to.stages,
-                                     .dstAccessMask = to.access,
-                                     .oldLayout = from.layout,
-                                     .newLayout = to.layout,
-                                     .srcQueueFamilyIndex = from.family,
-                                     .dstQueueFamilyIndex = to.family,
-                                     .image = image->handle,
-                                     .subresourceRange = whole(image)};
     VkBufferMemoryBarrier2 of_buffer = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER_2,
                                         .srcStageMask = from.stages,
                                         .srcAccessMask = from.access,
@@ -45,13 +55,14 @@ void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands,
                                         .buffer = image->buffer,
                                         .size = VK_WHOLE_SIZE};
     bool is_buffer = vks_image_is_buffer(image);
+    VkImageMemoryBarrier2 of_images[VKS_MOST_PLANES];
     VkDependencyInfo info = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
                              .memoryBarrierCount = to_host,
                              .pMemoryBarriers = &host,
                              .bufferMemoryBarrierCount = is_buffer,
                              .pBufferMemoryBarriers = &of_buffer,
-                             .imageMemoryBarrierCount = !is_buffer,
-                             .pImageMemoryBarriers = &barrier};
+                             .imageMemoryBarrierCount = is_buffer ? 0 : set_barriers(image, from, to, of_images),
+                             .pImageMemoryBarriers = of_images};
     image->engine->CmdPipelineBarrier2(commands, &info);
 }
 
@@ -118,6 +129,7 @@ static void zero_and_release(const vks_surface_image *image, VkCommandBuffer com
     static const VkClearColorValue zero;
     static const VkClearDepthStencilValue near;
     VkImageSubresourceRange all = whole(image);
+    VkImage handles[VKS_MOST_PLANES];
     if (vks_image_is_buffer(image)) {
         image->engine->CmdFillBuffer(commands, image->buffer, 0, VK_WHOLE_SIZE, 0);
         release(image, commands);
@@ -129,7 +141,8 @@ static void zero_and_release(const vks_surface_image *image, VkCommandBuffer com
     if (vks_format_is_depth(image->body.format))
         image->engine->CmdClearDepthStencilImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &near, 1, &all);
     else
-        image->engine->CmdClearColorImage(commands, image->handle, VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &all);
+        for (uint32_t i = 0, n = vks_image_handles(image, handles); i < n; i++)
+            image->engine->CmdClearColorImage(commands, handles[i], VK_IMAGE_LAYOUT_GENERAL, &zero, 1, &all);
     release(image, commands);
 }
 

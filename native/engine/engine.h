@@ -4,6 +4,7 @@
 #define VKS_ENGINE_H
 
 #include "engine/instance.h"
+#include "raster/planar.h"
 
 #define VKS_NEEDED_EXTENSION "VK_KHR_external_memory_fd"
 #define VKS_SEMAPHORE_EXTENSION "VK_KHR_external_semaphore_fd"
@@ -21,14 +22,23 @@
     X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer) X(CmdSetDeviceMask)
 /* clang-format on */
 
+/* A plane of a surface, as an image of its own in the surface's memory. */
+typedef struct vks_plane_image {
+    VkImage handle;
+    VkDeviceSize offset;    /* from body.memory_offset */
+    VkDeviceSize first_row; /* from there */
+    VkDeviceSize stride;    /* 0 for optimal tiling */
+} vks_plane_image;
+
 /* The image of a surface, or the buffer. Its `body` is what a descriptor of it says. */
 typedef struct vks_surface_image vks_surface_image;
 struct vks_surface_image {
     struct vks_engine *engine; /* NULL: memory of the CPU backend */
     vks_surface_image *next, *previous;
     vks_surface_body body;
-    VkImage handle;
-    VkBuffer buffer; /* in the place of an image, where body.tiling is VKS_BUFFER */
+    VkImage handle;                          /* of planes, the first one's */
+    vks_plane_image planes[VKS_MOST_PLANES]; /* of a format in planes; else all 0 */
+    VkBuffer buffer;                         /* in the place of an image, where body.tiling is VKS_BUFFER */
     VkDeviceMemory memory;
     VkMemoryRequirements needs;
     VkCommandBuffer commands[VKS_FAMILIES][2]; /* acquire and release */
@@ -155,6 +165,23 @@ vks_status vks_buffer_check_support(vks_surface_image *image, VkExternalMemoryHa
 vks_status vks_buffer_create_handle(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type);
 VkBufferUsageFlags vks_buffer_usage(const vks_surface_body *body);
 
+/* ---- planes.c: the same steps for a surface in planes ---- */
+static inline bool vks_image_is_planar(const vks_surface_image *image)
+{
+    return vks_planar_format(image->body.format) != NULL;
+}
+vks_status vks_planes_check_support(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type,
+                                    VkExternalMemoryFeatureFlags needed);
+vks_status vks_planes_create_handles(vks_surface_image *image, VkExternalMemoryHandleTypeFlagBits handle_type);
+/* Whether rows of chroma have no padding; of one plane, true. */
+bool vks_planes_are_tight(const vks_surface_image *image);
+/* Whether the planes lie in the memory as those of a surface of the CPU backend do; of one plane, true. */
+bool vks_planes_lie_as(const vks_surface_image *image, const vks_surface_body *host);
+/* The VkImages, of which it returns the number: one, or one a plane. */
+uint32_t vks_image_handles(const vks_surface_image *image, VkImage handles[VKS_MOST_PLANES]);
+/* Binds them to the image's memory. */
+vks_status vks_image_bind_handles(vks_surface_image *image);
+
 /* ---- host_image.c ---- */
 /* An image over the pages of a surface of the CPU backend, without a copy. */
 vks_status vks_image_open_host(vks_engine *engine, const vks_surface_descriptor *descriptor, vks_surface_image **out);
@@ -164,6 +191,11 @@ vks_status vks_image_open_array(vks_engine *engine, const vks_array_info *info, 
 /* ---- surface.c ---- */
 /* VKS_BAD_VALUE: a number is out of range. */
 vks_status vks_image_check_info(const vks_image_info *info);
+/* The same for memory that others allocated. VKS_UNSUPPORTED: the format has planes. */
+vks_status vks_image_check_foreign(const vks_image_info *info);
+#define VKS_PLANE_ALIGNMENT 4u /* bytes, of luma's rows on the CPU backend: chroma's begin at whole pixels */
+/* Bytes from row to row of an image of the CPU backend, of luma in planes. */
+uint64_t vks_image_host_stride(const vks_surface_body *body, uint64_t alignment);
 /* The numbers that an image of either backend is made from. */
 vks_surface_body vks_image_body(const vks_image_info *info);
 /* A new surface with that image, which is freed where the call fails. */
@@ -176,6 +208,8 @@ vks_status vks_surface_create_memory(vks_device *device, const vks_surface_body 
                                      bool discard_unowned, vks_surface **out);
 /* A surface over the memory of a descriptor whose kind was checked. */
 vks_status vks_surface_open_memory(vks_device *device, const vks_surface_descriptor *descriptor, vks_surface **out);
+/* The surface's image of either backend. VKS_UNSUPPORTED: it is not the library's. */
+vks_status vks_surface_own_image(const vks_surface *surface, vks_surface_image **out);
 /* The surface's VkImage, or VkBuffer. VKS_UNSUPPORTED: it has none. */
 vks_status vks_surface_vulkan_image(const vks_surface *surface, vks_surface_image **out);
 

@@ -182,7 +182,7 @@ static vks_status share_array(vks_device *device, const vks_array_info *info, vk
 {
     vks_surface_image *image = NULL;
     vks_engine *engine = NULL;
-    vks_status status = vks_image_check_info(&info->image);
+    vks_status status = vks_image_check_foreign(&info->image);
     if (status || (device->timeline && (status = vks_engine_of(device, &engine))))
         return status;
     if (!info->pixels)
@@ -217,7 +217,7 @@ static vks_status import_memory(vks_device *device, const vks_import_info *info,
 {
     vks_surface_image *image = NULL;
     vks_engine *engine = NULL;
-    vks_status status = vks_image_check_info(&info->image);
+    vks_status status = vks_image_check_foreign(&info->image);
     if (status || (device->timeline && (status = vks_engine_of(device, &engine))))
         return status;
     status = engine ? import(engine, info, fd, &image) : import_host(info, fd, &image);

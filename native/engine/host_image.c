@@ -20,6 +20,9 @@ static vks_status check_layout(const vks_surface_image *image, const vks_surface
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "its rows are %llu bytes apart, and %s wants %llu: copy it, or open it on the CPU backend",
                         (unsigned long long)declared->stride, name, (unsigned long long)image->body.stride);
+    if (!vks_planes_lie_as(image, declared))
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "%s wants the rows of chroma elsewhere: copy it, or open it on the CPU backend", name);
     if (import_size(image) > declared->memory_size)
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "it has %llu bytes, and %s needs %llu: copy it, or open it on the CPU backend",

@@ -21,29 +21,6 @@
 
 static const VkExternalMemoryHandleTypeFlagBits opaque_fd = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
 
-VkFormat vks_vulkan_format(uint32_t format)
-{
-    static const VkFormat formats[] = {VK_FORMAT_UNDEFINED,
-                                       VK_FORMAT_R8_UNORM,
-                                       VK_FORMAT_R8G8_UNORM,
-                                       VK_FORMAT_R8G8B8A8_UNORM,
-                                       VK_FORMAT_R8G8B8A8_SRGB,
-                                       VK_FORMAT_B8G8R8A8_UNORM,
-                                       VK_FORMAT_A2B10G10R10_UNORM_PACK32,
-                                       VK_FORMAT_R32_SFLOAT,
-                                       VK_FORMAT_R16G16B16A16_SFLOAT,
-                                       VK_FORMAT_R32G32B32A32_SFLOAT,
-                                       VK_FORMAT_R16_SFLOAT,
-                                       VK_FORMAT_R16G16_SFLOAT,
-                                       VK_FORMAT_R16_UNORM,
-                                       VK_FORMAT_R16G16_UNORM,
-                                       VK_FORMAT_R16G16B16A16_UNORM,
-                                       VK_FORMAT_R32_UINT,
-                                       VK_FORMAT_D16_UNORM,
-                                       VK_FORMAT_D32_SFLOAT};
-    return format < sizeof formats / sizeof *formats ? formats[format] : VK_FORMAT_UNDEFINED;
-}
-
 /* ---- what the driver is asked for ---- */
 
 static VkImageUsageFlags attachment(uint32_t format)
@@ -76,6 +53,8 @@ vks_status vks_image_check_support(vks_surface_image *image, VkExternalMemoryHan
 {
     if (vks_image_is_buffer(image))
         return vks_buffer_check_support(image, handle_type, needed);
+    if (vks_image_is_planar(image))
+        return vks_planes_check_support(image, handle_type, needed);
     const vks_engine *engine = image->engine;
     vks_surface_body *body = &image->body;
     VkPhysicalDeviceExternalImageFormatInfo external = {
@@ -162,6 +141,8 @@ vks_status vks_image_create_handle(vks_surface_image *image, VkExternalMemoryHan
 {
     if (vks_image_is_buffer(image))
         return vks_buffer_create_handle(image, handle_type);
+    if (vks_image_is_planar(image))
+        return vks_planes_create_handles(image, handle_type);
     vks_engine *engine = image->engine;
     const vks_surface_body *body = &image->body;
     uint32_t families[3], n_families = vks_image_sharing_families(engine, families);
@@ -364,7 +345,8 @@ vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *bod
                                      .format = body->format,
                                      .tiling = body->tiling,
                                      .usage = body->usage,
-                                     .memory_kind = VKS_OPAQUE_FD};
+                                     .memory_kind = VKS_OPAQUE_FD,
+                                     .color = body->color};
     memcpy(image->body.device_uuid, adapter->device_uuid, VK_UUID_SIZE);
     memcpy(image->body.driver_uuid, adapter->driver_uuid, VK_UUID_SIZE);
     pthread_mutex_lock(&engine->lock);
@@ -379,12 +361,12 @@ vks_surface_image *vks_image_new(vks_engine *engine, const vks_surface_body *bod
 vks_status vks_image_bind(vks_surface_image *image)
 {
     vks_engine *engine = image->engine;
-    bool is_buffer = vks_image_is_buffer(image);
     VkDeviceSize offset = image->body.memory_offset;
     vks_status status =
-        vks_vulkan_result(is_buffer ? engine->BindBufferMemory(engine->handle, image->buffer, image->memory, offset)
-                                    : engine->BindImageMemory(engine->handle, image->handle, image->memory, offset),
-                          is_buffer ? "vkBindBufferMemory" : "vkBindImageMemory");
+        vks_image_is_buffer(image)
+            ? vks_vulkan_result(engine->BindBufferMemory(engine->handle, image->buffer, image->memory, offset),
+                                "vkBindBufferMemory")
+            : vks_image_bind_handles(image);
     if (!status && image->is_mappable && !image->mapped)
         status = map(image);
     if (!status && image->is_mappable)
@@ -462,6 +444,9 @@ void vks_image_destroy_objects(vks_surface_image *image)
     if (image->initial)
         engine->FreeCommandBuffers(engine->handle, engine->pools[VKS_GRAPHICS], 1, &image->initial);
     if (!image->is_adopted) {
+        for (uint32_t i = 0; i < VKS_MOST_PLANES; i++)
+            if (image->planes[i].handle != image->handle)
+                engine->DestroyImage(engine->handle, image->planes[i].handle, NULL);
         engine->DestroyImage(engine->handle, image->handle, NULL);
         engine->DestroyBuffer(engine->handle, image->buffer, NULL);
         engine->FreeMemory(engine->handle, image->memory, NULL);

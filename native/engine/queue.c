@@ -19,8 +19,8 @@ vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, v
     for (uint32_t i = 0; i < count && !status; i++)
         if (!(status = vks_surface_export_descriptor(surfaces[i], &out->surfaces[i])) &&
             !vks_surface_is_alike(&out->surfaces[i].body, &out->surfaces[0].body))
-            status =
-                vks_fail(VKS_BAD_VALUE, i, "surface %u has another size, format, tiling or usage than surface 0", i);
+            status = vks_fail(VKS_BAD_VALUE, i,
+                              "surface %u has another size, format, tiling, usage or colour than surface 0", i);
     if (status) {
         vks_queue_descriptor_close(out);
         return status;

@@ -65,13 +65,15 @@ vks_status vks_row_alignment(vks_device *device, uint32_t *bytes)
 vks_status vks_image_check_tight(const vks_surface_image *image)
 {
     const vks_surface_body *body = &image->body;
-    uint64_t pixel = vks_format_bytes(body->format), row = body->width * pixel;
-    if (body->stride == row)
+    uint64_t pixel = vks_format_bytes(vks_plane_format(body->format, 0)), row = body->width * pixel;
+    if (body->stride == row && vks_planes_are_tight(image))
         return VKS_OK;
-    uint32_t step = row_alignment(image->engine) / (uint32_t)pixel;
+    uint32_t bytes = image->engine ? row_alignment(image->engine) : VKS_PLANE_ALIGNMENT;
+    /* Rows of chroma may have half the bytes of luma's. */
+    uint32_t step = bytes / (uint32_t)pixel * (image->engine && vks_image_is_planar(image) ? 2 : 1);
+    const char *name = image->engine ? image->engine->physical.adapter.name : "the CPU backend";
     return vks_fail(VKS_UNSUPPORTED, 0,
                     "a row is %llu bytes, and on %s rows are %llu bytes apart; widths that are multiples of %u need no "
                     "padding",
-                    (unsigned long long)row, image->engine->physical.adapter.name, (unsigned long long)body->stride,
-                    step);
+                    (unsigned long long)row, name, (unsigned long long)body->stride, step);
 }

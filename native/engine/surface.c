@@ -25,10 +25,26 @@ static void free_host(vks_surface_image *image)
     free(image);
 }
 
+uint64_t vks_image_host_stride(const vks_surface_body *body, uint64_t alignment)
+{
+    const uint64_t least = vks_planar_format(body->format) ? VKS_PLANE_ALIGNMENT : 1;
+    uint64_t step = alignment > least ? alignment : least;
+    uint64_t row = body->width * (uint64_t)vks_format_bytes(vks_plane_format(body->format, 0));
+    return (row + step - 1) / step * step;
+}
+
+/* Bytes of the pixels; a buffer has no rows. */
+static uint64_t host_bytes(const vks_surface_body *body)
+{
+    return body->tiling == VKS_BUFFER
+               ? vks_buffer_size(body)
+               : vks_planes_bytes(body->format, vks_format_planes(body->format), body->height, body->stride);
+}
+
 static vks_status create_host(const vks_surface_body *body, bool has_tight_rows, vks_surface_image **out)
 {
     uint64_t alignment = has_tight_rows ? 1 : VKS_ROW_ALIGNMENT;
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), row = body->width * (uint64_t)vks_format_bytes(body->format);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (body->tiling != VKS_LINEAR && body->tiling != VKS_BUFFER)
         return vks_fail(VKS_UNSUPPORTED, body->tiling, "the CPU backend has no tiling %u: VKS_LINEAR is 0",
                         body->tiling);
@@ -38,10 +54,11 @@ static vks_status create_host(const vks_surface_body *body, bool has_tight_rows,
     image->fd = -1;
     image->body = *body;
     image->body.memory_kind = VKS_MEMFD;
-    image->body.stride = (row + alignment - 1) / alignment * alignment; /* 0 of a buffer, which has no pixels */
-    uint64_t bytes = body->tiling == VKS_BUFFER ? vks_buffer_size(body) : image->body.stride * body->height;
-    image->body.memory_size = (bytes + page - 1) / page * page;
-    vks_status status = vks_memfd_create("vkshare:surface", image->body.memory_size, false, &image->fd, &image->mapped);
+    image->body.stride = vks_image_host_stride(body, alignment); /* 0 of a buffer, which has no pixels */
+    image->body.memory_size = (host_bytes(&image->body) + page - 1) / page * page;
+    vks_status status = has_tight_rows ? vks_image_check_tight(image) : VKS_OK;
+    if (!status)
+        status = vks_memfd_create("vkshare:surface", image->body.memory_size, false, &image->fd, &image->mapped);
     if (!status)
         status = vks_memory_reserve(image->fd, image->mapped, image->body.memory_size, 0);
     image->pixels = image->mapped;
@@ -97,16 +114,30 @@ vks_status vks_image_check_info(const vks_image_info *info)
     if (info->width < 1 || info->width > VKS_LARGEST_SIDE || info->height < 1 || info->height > VKS_LARGEST_SIDE)
         return vks_fail(VKS_BAD_VALUE, 0, "the size is %ux%u; allowed is 1 to %u", info->width, info->height,
                         VKS_LARGEST_SIDE);
-    if (!vks_format_bytes(info->format))
+    if (!vks_format_planes(info->format))
         return vks_fail(VKS_BAD_VALUE, info->format, "there is no format %u", info->format);
+    if (!vks_planes_fit(info->format, info->width, info->height))
+        return vks_fail(VKS_BAD_VALUE, 0, "the size is %ux%u; %s has half as many columns or rows of chroma",
+                        info->width, info->height, vks_format_name(info->format));
     if (info->tiling > VKS_LINEAR_IN_DEVICE_MEMORY)
         return vks_fail(VKS_BAD_VALUE, info->tiling, "tiling is %u; allowed is 0 to %d", info->tiling,
                         VKS_LINEAR_IN_DEVICE_MEMORY);
     if (info->has_tight_rows && info->tiling == VKS_OPTIMAL)
         return vks_fail(VKS_BAD_VALUE, info->tiling, "has_tight_rows is set, and VKS_OPTIMAL has no rows in order");
-    return info->usage & ~usages
-               ? vks_fail(VKS_BAD_VALUE, info->usage, "usage is 0x%x; allowed are bits of 0x%x", info->usage, usages)
-               : VKS_OK;
+    if (info->usage & ~usages)
+        return vks_fail(VKS_BAD_VALUE, info->usage, "usage is 0x%x; allowed are bits of 0x%x", info->usage, usages);
+    vks_color color = vks_color_or_default(info->format, &info->color);
+    return vks_color_check(VKS_BAD_VALUE, info->format, &color);
+}
+
+vks_status vks_image_check_foreign(const vks_image_info *info)
+{
+    return vks_planar_format(info->format)
+               ? vks_fail(VKS_UNSUPPORTED, (int)info->format,
+                          "format %s has planes, which lie in the library's own memory alone: "
+                          "vks_surface_create_image() makes such a surface, to which a plane can be copied",
+                          vks_format_name(info->format))
+               : vks_image_check_info(info);
 }
 
 static vks_surface_info info_of(const vks_surface_image *image)
@@ -115,6 +146,7 @@ static vks_surface_info info_of(const vks_surface_image *image)
     return (vks_surface_info){.width = body->width,
                               .height = body->height,
                               .format = body->format,
+                              .color = body->color,
                               .pixels = image->engine ? NULL : image->pixels,
                               .size = image->engine ? 0 : body->memory_size - body->memory_offset,
                               .stride = body->stride,
@@ -140,7 +172,8 @@ vks_surface_body vks_image_body(const vks_image_info *info)
                               .height = info->height,
                               .format = info->format,
                               .tiling = (uint8_t)info->tiling,
-                              .usage = (uint8_t)(info->usage ? info->usage : usual)};
+                              .usage = (uint8_t)(info->usage ? info->usage : usual),
+                              .color = vks_color_or_default(info->format, &info->color)};
 }
 
 vks_status vks_surface_from_image(vks_device *device, vks_surface_image *image, bool discard_unowned, vks_surface **out)
@@ -240,7 +273,7 @@ vks_status vks_surface_open_image(vks_device *device, const vks_surface_descript
 
 /* ---- properties ---- */
 
-static vks_status image_of(const vks_surface *surface, vks_surface_image **out)
+vks_status vks_surface_own_image(const vks_surface *surface, vks_surface_image **out)
 {
     vks_status status = vks_surface_check(surface);
     *out = vks_surface_original(surface)->image;
@@ -254,7 +287,7 @@ static vks_status image_of(const vks_surface *surface, vks_surface_image **out)
 
 vks_status vks_surface_vulkan_image(const vks_surface *surface, vks_surface_image **out)
 {
-    vks_status status = image_of(surface, out);
+    vks_status status = vks_surface_own_image(surface, out);
     return status           ? status
            : (*out)->engine ? VKS_OK
                             : vks_fail(VKS_UNSUPPORTED, 0, "a surface of the CPU backend has no VkImage");
@@ -267,24 +300,21 @@ vks_status vks_surface_get_vulkan(vks_surface *surface, vks_vulkan_image *out)
     vks_status status = vks_surface_vulkan_image(surface, &image);
     if (status)
         return status;
-    const vks_surface_body *body = &image->body;
     if (vks_image_is_buffer(image))
         return vks_fail(VKS_UNSUPPORTED, VKS_BUFFER,
                         "a buffer has no VkImage: vks_buffer_get_vulkan() has the VkBuffer");
-    *out = (vks_vulkan_image){.image = image->handle,
-                              .memory = image->memory,
-                              .format = vks_vulkan_format(body->format),
-                              .extent = {body->width, body->height},
-                              .tiling = vks_image_tiling(body),
-                              .usage = vks_image_usage(body)};
-    return VKS_OK;
+    if (vks_image_is_planar(image))
+        return vks_fail(VKS_UNSUPPORTED, (int)image->body.format,
+                        "a surface of format %s has a VkImage a plane: vks_surface_get_vulkan_plane() has them",
+                        vks_format_name(image->body.format));
+    return vks_surface_get_vulkan_plane(surface, 0, out);
 }
 
 vks_status vks_surface_pixels(vks_surface *surface, void **pixels, size_t *stride)
 {
     VKS_NEEDS(surface, pixels, stride);
     vks_surface_image *image;
-    vks_status status = image_of(surface, &image);
+    vks_status status = vks_surface_own_image(surface, &image);
     if (status)
         return status;
     if (!image->pixels)
@@ -320,7 +350,7 @@ vks_status vks_surface_export_descriptor(vks_surface *surface, vks_surface_descr
     vks_surface_image *image;
     memset(out, 0, sizeof *out);
     out->memory_fd = out->page_fd = out->semaphore_fd = -1;
-    vks_status status = image_of(surface, &image);
+    vks_status status = vks_surface_own_image(surface, &image);
     if (!status && image->is_adopted && !image->memory)
         status = vks_fail(VKS_UNSUPPORTED, 0,
                           "the memory of the engine's image is unknown: pass its VkDeviceMemory, made with "

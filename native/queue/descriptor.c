@@ -73,7 +73,7 @@ static vks_status check_queue(const void *parts, size_t size, const int *fds, si
         status = form_of(item)->check(item, sizeof(vks_surface_body), fds, body.fds_per_surface);
         if (!status && !vks_surface_is_alike(item, first))
             status = vks_fail(VKS_BAD_PAGE, 0,
-                              "the surfaces of a queue have one size, format, tiling and usage; these differ");
+                              "the surfaces of a queue have one size, format, tiling, usage and colour; these differ");
         item += sizeof(vks_surface_body);
         fds += body.fds_per_surface;
     }

@@ -32,6 +32,7 @@ vks_status vks_queue_page_read(int fd, vks_queue_info *out)
     *out = (vks_queue_info){.width = header->width,
                             .height = header->height,
                             .format = header->format,
+                            .color = header->color,
                             .count = ring.count,
                             .metadata_size = ring.metadata_size,
                             .network = ring.network,

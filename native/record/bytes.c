@@ -39,8 +39,8 @@ static vks_status check_rows(vks_operand source, vks_operand target, vks_bytes_c
     uint64_t offset = reads ? copy->source_offset : copy->target_offset;
     if (!pixel)
         return vks_fail(VKS_UNSUPPORTED, (int)image->format,
-                        "%s has format %s, and copies between planes and buffers are not there; read_planes() and "
-                        "write_planes() are",
+                        "%s has format %s, and copies between planes and buffers are not there; use read_planes() or "
+                        "write_planes()",
                         reads ? "target" : "source", vks_format_name(image->format));
     vks_status status = check_rect(reads ? "target_rect" : "source_rect", copy->rect, image);
     if (!status && (reads ? copy->target_offset : copy->source_offset))

@@ -138,6 +138,7 @@ vks_status vks_page_inspect(int fd, vks_page_view *out)
     out->width = header.width;
     out->height = header.height;
     out->format = header.format;
+    out->color = header.color;
     if (header.kind == VKS_PAGE_FENCE)
         inspect_fence(map, out);
     else

@@ -88,6 +88,7 @@ vks_status vks_queue_page_create(const vks_queue_info *info, int *fd, vks_queue_
     page->header.width = info->width;
     page->header.height = info->height;
     page->header.format = info->format;
+    page->header.color = info->color;
     page->network = info->network ? info->network : random_network();
     page->count = info->count;
     page->metadata_size = info->metadata_size;
@@ -422,6 +423,7 @@ vks_status vks_queue_inspect(int fd, vks_queue_view *out)
                                 .width = header.width,
                                 .height = header.height,
                                 .format = header.format,
+                                .color = header.color,
                                 .count = page->count,
                                 .metadata_size = page->metadata_size,
                                 .single_threaded = page->single_threaded != 0,

@@ -42,7 +42,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->width = info->width;
     surface->height = info->height;
     surface->format = info->format;
-    surface->color = info->color;
+    surface->color = vks_color_or_default(info->format, &info->color);
     surface->acquire_commands[VKS_GRAPHICS] = info->acquire_commands;
     surface->release_commands[VKS_GRAPHICS] = info->release_commands;
     surface->discard_unowned = info->discard_unowned;
@@ -116,7 +116,8 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
 {
     VKS_NEEDS(device, info, out);
     vks_status status = vks_device_check(device);
-    if (status)
+    vks_color color = vks_color_or_default(info->format, &info->color);
+    if (status || (status = vks_color_check(VKS_BAD_VALUE, info->format, &color)))
         return status;
     vks_surface *surface = new_surface(device, info);
     if (!surface)
@@ -137,7 +138,7 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
         page->header.width = info->width;
         page->header.height = info->height;
         page->header.format = info->format;
-        page->header.color = info->color;
+        page->header.color = surface->color;
         page->header.native = native;
         vks_mutex_init(page);
         surface->handle.page = page;

@@ -128,35 +128,11 @@ static vks_status check_side(const char *what, uint32_t side)
                : vks_fail(VKS_BAD_PAGE, 0, "%s is %u; allowed is 1 to %u", what, side, VKS_LARGEST_SIDE);
 }
 
-static bool is_color_known(const vks_color *c)
-{
-    bool is_matrix = c->matrix == VKS_MATRIX_RGB || c->matrix == VKS_MATRIX_BT709 || c->matrix == VKS_MATRIX_BT601 ||
-                     c->matrix == VKS_MATRIX_BT2020;
-    bool is_transfer = c->transfer == VKS_TRANSFER_BT709 || c->transfer == VKS_TRANSFER_LINEAR ||
-                       c->transfer == VKS_TRANSFER_SRGB || c->transfer == VKS_TRANSFER_PQ ||
-                       c->transfer == VKS_TRANSFER_HLG;
-    bool is_primaries = c->primaries == VKS_PRIMARIES_BT709 || c->primaries == VKS_PRIMARIES_BT601_625 ||
-                        c->primaries == VKS_PRIMARIES_BT601 || c->primaries == VKS_PRIMARIES_BT2020;
-    return is_matrix && is_transfer && is_primaries && c->range <= VKS_RANGE_FULL && c->siting <= VKS_SITING_TOP_LEFT;
-}
-
 static vks_status check_color(const vks_surface_body *b)
 {
-    static const vks_color none;
     static const uint8_t zeros[sizeof b->reserved];
-    const vks_color *c = &b->color;
-    bool is_planar = vks_planar_format(b->format) != NULL;
-    if (memcmp(b->reserved, zeros, sizeof zeros))
-        return vks_fail(VKS_BAD_PAGE, 0, "unknown reserved bytes");
-    if (!memcmp(c, &none, sizeof none) && !is_planar)
-        return VKS_OK;
-    if (!is_color_known(c))
-        return vks_fail(VKS_BAD_PAGE, 0, "unknown colour: primaries %u, transfer %u, matrix %u, range %u, siting %u",
-                        c->primaries, c->transfer, c->matrix, c->range, c->siting);
-    return (c->matrix == VKS_MATRIX_RGB) != is_planar
-               ? VKS_OK
-               : vks_fail(VKS_BAD_PAGE, 0, "the matrix is %u, and a surface of format %s has %s", c->matrix,
-                          vks_format_name(b->format), is_planar ? "one of Y'CbCr" : "components of R, G and B");
+    return memcmp(b->reserved, zeros, sizeof zeros) ? vks_fail(VKS_BAD_PAGE, 0, "unknown reserved bytes")
+                                                    : vks_color_check(VKS_BAD_PAGE, b->format, &b->color);
 }
 
 static vks_status check_body(const vks_surface_body *b)

@@ -53,11 +53,13 @@ static inline uint64_t vks_buffer_size(const vks_surface_body *body)
 {
     return body->width | (uint64_t)body->height << 32;
 }
-/* Whether two surfaces can be of one network: they have one size, format, tiling and usage, the fields before
- * those of the memory. The bodies may be unaligned. */
+/* Whether two surfaces can be of one network: they have one size, format, tiling, usage and colour. The bodies may
+ * be unaligned. */
 static inline bool vks_surface_is_alike(const void *body, const void *other)
 {
-    return !memcmp(body, other, offsetof(vks_surface_body, memory_kind));
+    const size_t color = offsetof(vks_surface_body, color);
+    return !memcmp(body, other, offsetof(vks_surface_body, memory_kind)) &&
+           !memcmp((const char *)body + color, (const char *)other + color, sizeof(vks_color));
 }
 /* Begins a message with a body; then items and fds are added, of which negative ones are left out.
  * The fds stay the caller's. */

@@ -119,6 +119,10 @@ static inline void vks_surface_record_batch(vks_surface *surface, uint64_t seria
 
 /* ---- create.c ---- */
 vks_status vks_surface_check(const vks_surface *surface); /* VKS_FORKED, VKS_CLOSED, or the device's state */
+/* `refused`: a number that H.273 or vkshare does not have, or a matrix that such a format has not. */
+vks_status vks_color_check(vks_status refused, uint32_t format, const vks_color *color);
+/* The colour; of planes whose colour is all 0, BT.709's of limited range. */
+vks_color vks_color_or_default(uint32_t format, const vks_color *color);
 /* Returns the error for a surface that this handle does not own: it may have been closed or lost
  * since the call began. */
 vks_status vks_surface_not_owned(const vks_surface *surface);

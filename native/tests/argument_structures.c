@@ -111,12 +111,25 @@ const vks_device_info *draw_vks_device_info(void)
     return MAYBE(&info);
 }
 
+/* Mostly none; else BT.709's of limited range, or any numbers. */
+static vks_color some_color(void)
+{
+    vks_color made = {0};
+    if (argument_chance(3))
+        made = (vks_color){1, 1, 1, 0, 0};
+    uint8_t *const fields[] = {&made.primaries, &made.transfer, &made.matrix, &made.range, &made.siting};
+    if (argument_chance(6))
+        *fields[argument_random() % LENGTH(fields)] = (uint8_t)argument_random();
+    return made;
+}
+
 const vks_surface_info *draw_vks_surface_info(void)
 {
     static vks_surface_info info;
     info = (vks_surface_info){.width = (uint32_t)argument_number(),
                               .height = (uint32_t)argument_number(),
                               .format = (uint32_t)argument_number(),
+                              .color = some_color(),
                               .discard_unowned = argument_chance(2),
                               .is_presentable = argument_chance(8)};
     if (!argument_chance(4)) {
@@ -138,7 +151,8 @@ const vks_queue_info *draw_vks_queue_info(void)
                             .network = argument_number(),
                             .single_threaded = argument_chance(2),
                             .early = argument_chance(2),
-                            .full = argument_chance(2)};
+                            .full = argument_chance(2),
+                            .color = some_color()};
     return MAYBE(&info);
 }
 
@@ -147,7 +161,9 @@ const vks_image_info *draw_vks_image_info(void)
 {
     static vks_image_info info;
     uint32_t side = 1 + (uint32_t)(argument_random() % 64);
-    info = (vks_image_info){side, side, 1 + (uint32_t)(argument_random() % 9), 0, 0, argument_chance(2)};
+    info =
+        (vks_image_info){side, side, 1 + (uint32_t)(argument_random() % VKS_FORMAT_YUV444P), 0, 0, argument_chance(2)};
+    info.color = some_color();
     uint32_t *const fields[] = {&info.width, &info.height, &info.format, &info.tiling, &info.usage};
     if (argument_chance(3))
         *fields[argument_random() % LENGTH(fields)] = (uint32_t)argument_number();

@@ -127,7 +127,7 @@ static void an_invalid_descriptor_is_refused_and_leaves_no_fd(void)
     CHECK(vks_device_create(&(vks_device_info){.name = "one"}, &device) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_surface_create(device, &info, &surface) == VKS_OK, "%s", vks_last_error()->text);
     const packet good = pack(surface, memory);
-    enum { CASES = 24 };
+    enum { CASES = 29 };
     for (int i = 0; i < 2 * CASES; i++) {
         packet p = good;
         vks_surface_body *b = &p.bytes.body;
@@ -136,7 +136,7 @@ static void an_invalid_descriptor_is_refused_and_leaves_no_fd(void)
             p.bytes.header.magic[0] = 'V';
             break;
         case 1:
-            p.bytes.header.version = 2;
+            p.bytes.header.version = VKS_DESCRIPTOR_VERSION + 1;
             break;
         case 2:
             p.bytes.header.page_version = VKS_LAYOUT_VERSION + 1;
@@ -206,6 +206,22 @@ static void an_invalid_descriptor_is_refused_and_leaves_no_fd(void)
             break;
         case 23:
             memset(b->name, 0xff, sizeof b->name);
+            break;
+        case 24:
+            b->color = (vks_color){77, 13, 0, 1, 0};
+            break;
+        case 25:
+            b->color = (vks_color){1, 1, VKS_MATRIX_BT709, 0, 0};
+            break;
+        case 26:
+            b->reserved[2] = 1;
+            break;
+        case 27:
+            b->format = VKS_FORMAT_YUV444P; /* of no colour */
+            break;
+        case 28:
+            b->format = VKS_FORMAT_YUV444P; /* whose memory is too small */
+            b->color = (vks_color){1, 1, VKS_MATRIX_BT709, 0, 0};
             break;
         }
         int before = count_fds();
@@ -328,6 +344,55 @@ static void a_buffer_of_the_library_crosses_with_its_bytes(void) /* rules: E5, C
     }
 }
 
+/* The same for planes, each with its rows, and with the colour. */
+static void a_surface_in_planes_crosses_with_its_colour(void) /* rules: Y1, Y2, C4 */
+{
+    const struct {
+        uint32_t format, planes;
+        size_t strides[3], offsets[3];
+    } kinds[] = {{VKS_FORMAT_NV12, 2, {64, 64}, {0, 64 * 6}},
+                 {VKS_FORMAT_P010, 2, {64, 64}, {0, 64 * 6}},
+                 {VKS_FORMAT_I420, 3, {64, 32, 32}, {0, 64 * 6, 64 * 6 + 32 * 3}},
+                 {VKS_FORMAT_NV16, 2, {64, 64}, {0, 64 * 6}},
+                 {VKS_FORMAT_YUV444P, 3, {64, 64, 64}, {0, 64 * 6, 64 * 12}}};
+    const vks_color hdr = {VKS_PRIMARIES_BT2020, VKS_TRANSFER_PQ, VKS_MATRIX_BT2020, VKS_RANGE_LIMITED,
+                           VKS_SITING_TOP_LEFT};
+    vks_device *device;
+    CHECK(vks_device_create(&(vks_device_info){.name = "planes"}, &device) == VKS_OK, "a device");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        vks_image_info info = {.width = 10, .height = 6, .format = kinds[i].format, .color = hdr};
+        vks_surface *made, *opened;
+        vks_surface_descriptor sent;
+        vks_color seen;
+        vks_plane mine, theirs;
+        CHECK(vks_surface_create_image(device, &info, &made) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_export_descriptor(made, &sent) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_open_image(device, &sent, &opened) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_get_color(opened, &seen) == VKS_OK && !memcmp(&seen, &hdr, sizeof hdr), "the colour");
+        CHECK(vks_surface_get_plane(made, 0, &mine) == VKS_OK && mine.width == 10 && mine.height == 6, "luma");
+        const char *first = mine.pixels;
+        for (uint32_t plane = 0; plane < kinds[i].planes; plane++) {
+            CHECK(vks_surface_get_plane(made, plane, &mine) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_get_plane(opened, plane, &theirs) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(mine.stride == kinds[i].strides[plane] && theirs.stride == mine.stride, "plane %u of %u: rows", plane,
+                  info.format);
+            CHECK((const char *)mine.pixels - first == (ptrdiff_t)kinds[i].offsets[plane], "plane %u of %u: place",
+                  plane, info.format);
+            memset(mine.pixels, 0x40 + (int)plane, mine.stride * mine.height);
+            CHECK(!memcmp(mine.pixels, theirs.pixels, mine.stride * mine.height), "the same rows");
+        }
+        CHECK(vks_surface_get_plane(made, kinds[i].planes, &mine) == VKS_BAD_VALUE, "no such plane");
+        vks_surface_descriptor_close(&sent);
+        vks_surface *const both[] = {made, opened};
+        for (int j = 0; j < 2; j++) {
+            vks_surface_close(both[j]);
+            vks_surface_unref(both[j]);
+        }
+    }
+    vks_device_shutdown(device);
+    vks_device_unref(device);
+}
+
 static void rows_are_tight_on_request(void) /* rules: E7 */
 {
     vks_device *device;
@@ -358,7 +423,12 @@ static void what_the_cpu_backend_lacks_is_refused(void)
                               {.width = 1, .height = 1, .format = 99},
                               {.width = 1, .height = 1, .format = 3, .tiling = 9},
                               {.width = 1, .height = 1, .format = 3, .usage = 32},
-                              {.width = 1, .height = 1, .format = 3, .tiling = VKS_OPTIMAL, .has_tight_rows = true}};
+                              {.width = 1, .height = 1, .format = 3, .tiling = VKS_OPTIMAL, .has_tight_rows = true},
+                              {.width = 3, .height = 2, .format = VKS_FORMAT_NV12},
+                              {.width = 2, .height = 3, .format = VKS_FORMAT_I420},
+                              {.width = 2, .height = 2, .format = VKS_FORMAT_NV12, .color = {1, 13, 0, 1, 0}},
+                              {.width = 2, .height = 2, .format = 3, .color = {1, 1, 1, 0, 0}},
+                              {.width = 2, .height = 2, .format = 3, .color = {1, 13, 0, 2, 0}}};
     CHECK(vks_device_create(&(vks_device_info){.name = "refuses"}, &device) == VKS_OK, "a device");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK(vks_surface_create_image(device, &wrong[i], &surface) == VKS_BAD_VALUE, "case %zu", i);
@@ -373,6 +443,7 @@ int main(void)
 {
     RUN(a_surface_of_the_library_crosses_with_its_pixels);
     RUN(a_buffer_of_the_library_crosses_with_its_bytes);
+    RUN(a_surface_in_planes_crosses_with_its_colour);
     RUN(rows_are_tight_on_request);
     RUN(what_the_cpu_backend_lacks_is_refused);
     RUN(a_descriptor_crosses_and_opens_on_the_same_pixels);

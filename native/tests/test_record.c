@@ -143,8 +143,13 @@ static VkResult VKAPI_CALL allocate_sets(VkDevice d, const VkDescriptorSetAlloca
 static void VKAPI_CALL update_sets(VkDevice d, uint32_t n, const VkWriteDescriptorSet *writes, uint32_t m,
                                    const VkCopyDescriptorSet *copies)
 {
-    (void)d, (void)n, (void)m, (void)copies;
-    driver.written_view = (uint64_t)(uintptr_t)writes[0].pImageInfo->imageView;
+    (void)d, (void)m, (void)copies;
+    for (uint32_t i = 0; i < n; i++)
+        if (writes[i].descriptorType == VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER) {
+            CHECK(writes[i].pImageInfo->imageView, "a view at binding %u", writes[i].dstBinding);
+            if (writes[i].dstBinding == 0)
+                driver.written_view = (uint64_t)(uintptr_t)writes[i].pImageInfo->imageView;
+        }
 }
 
 static void VKAPI_CALL barrier(VkCommandBuffer c, const VkDependencyInfo *info)
@@ -317,6 +322,17 @@ static vks_operand bytes(uint64_t size)
     return made;
 }
 
+/* An image of planes, each with its handles; BT.709 of limited range. */
+static vks_operand planes(uint32_t format)
+{
+    vks_drawable_info info = {.format = format, .color = {1, 1, 1, VKS_RANGE_LIMITED, VKS_SITING_LEFT}};
+    for (int i = 0; i < 3; i++) {
+        info.planes[i] = ++driver.made;
+        info.plane_views[i] = ++driver.made;
+    }
+    return operand(info);
+}
+
 static vks_operand image(void) { return operand((vks_drawable_info){0}); }
 
 static void drop(vks_operand each)
@@ -446,6 +462,79 @@ static void only_copies_go_to_a_transfer_queue(void)
     vks_recording_destroy(list);
     drop(one);
     drop(two);
+    drop_recorder(recorder);
+}
+
+static void each_plane_is_cleared_filled_copied_and_drawn_by_itself(void) /* rules: Y3 */
+{
+    vks_recorder *recorder = new_recorder();
+    vks_operand video = planes(VKS_FORMAT_NV12), other = planes(VKS_FORMAT_NV12), three = planes(VKS_FORMAT_I420),
+                colours = image();
+    const vks_rect all = {0, 0, LONGEST, LONGEST}, half = {2, 4, 8, 6};
+#define EXPECT(calls, command)                                                                                         \
+    do {                                                                                                               \
+        vks_recording *list = vks_recording_create();                                                                  \
+        CHECK((command) == VKS_OK, "%s", vks_last_error()->text);                                                      \
+        expect_calls(recorder, list, "begin " calls " end");                                                           \
+        vks_recording_destroy(list);                                                                                   \
+    } while (0)
+#define DRAWN "pipeline scissor push draw end-render"
+    EXPECT("barrier clear clear", vks_recording_clear(list, video, red));
+    CHECK(driver.cleared.float32[0] == 102 / 255.0f && driver.cleared.float32[1] == 240 / 255.0f, "red's chroma");
+    EXPECT("barrier clear clear clear", vks_recording_clear(list, three, red));
+    CHECK(driver.cleared.float32[0] == 240 / 255.0f, "red's Cr");
+    EXPECT("barrier render viewport fill end-render barrier render viewport fill end-render",
+           vks_recording_fill_rect(list, video, half, red));
+    EXPECT("barrier copy copy", vks_recording_copy(list, video, other, half, 0, 0));
+    EXPECT("barrier copy copy", vks_recording_blit(list, video, other, all, all, true)); /* as a copy */
+    EXPECT("barrier render viewport pipeline set scissor push draw end-render",          /* one pass converts */
+           vks_recording_composite(list, three, colours, 0, 0, 1, 0));
+    EXPECT("barrier render viewport pipeline set scissor push draw end-render",
+           vks_recording_blit(list, video, colours, all, all, false));
+    EXPECT("barrier render viewport pipeline set scissor push draw end-render barrier render viewport " DRAWN,
+           vks_recording_blit(list, colours, video, all, all, false));
+#undef DRAWN
+#undef EXPECT
+    drop(video);
+    drop(other);
+    drop(three);
+    drop(colours);
+    drop_recorder(recorder);
+}
+
+static void what_planes_cannot_take_is_refused(void) /* rules: Y1, Y3 */
+{
+    vks_recorder *recorder = new_recorder();
+    vks_operand video = planes(VKS_FORMAT_NV12), other = planes(VKS_FORMAT_I420), colours = image(),
+                buffer = bytes(4096);
+    vks_rect all = {0, 0, LONGEST, LONGEST}, odd = {1, 0, 4, 4};
+    vks_bytes_copy rows = {.rect = all};
+    vks_recording *list = vks_recording_create();
+    const struct {
+        vks_status wanted, given;
+    } refused[] = {
+        {VKS_UNSUPPORTED, vks_recording_composite(list, colours, video, 0, 0, 1, 0)},
+        {VKS_UNSUPPORTED, vks_recording_draw_triangles(list, video, triangle, 3, 6, none, true, NULL)},
+        {VKS_UNSUPPORTED, vks_recording_copy_bytes(list, video, buffer, &rows)},
+        {VKS_UNSUPPORTED, vks_recording_copy_bytes(list, buffer, video, &rows)},
+        {VKS_BAD_VALUE, vks_recording_copy(list, video, other, all, 0, 0)},
+        {VKS_BAD_VALUE, vks_recording_fill_rect(list, video, odd, red)},
+        {VKS_BAD_VALUE, vks_recording_blit(list, colours, video, all, odd, false)},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        CHECK(refused[i].given == refused[i].wanted, "command %zu: %d", i, (int)refused[i].given);
+    CHECK(vks_recording_length(list) == 0, "%zu commands", vks_recording_length(list));
+    vks_record_problem problem;
+    vks_recorded *recorded = NULL;
+    CHECK(vks_recording_blit(list, video, other, all, all, false) == VKS_OK, "the rasteriser has it");
+    CHECK(vks_recorder_record(recorder, list, &problem, &recorded) == VKS_UNSUPPORTED && !recorded &&
+              strstr(vks_last_error()->text, "blit() to a surface of R, G and B"),
+          "%s", vks_last_error()->text);
+    vks_recording_destroy(list);
+    drop(video);
+    drop(other);
+    drop(colours);
+    drop(buffer);
     drop_recorder(recorder);
 }
 
@@ -757,8 +846,14 @@ static void a_closed_image_is_never_recorded(void)
 static void what_a_format_cannot_do_is_named(void)
 {
     vks_recorder *recorder = new_recorder();
-    vks_drawable_info info = {LONGEST, LONGEST, VKS_FORMAT_RGBA32_FLOAT, EVERY_USE, VKS_CAN_BLIT_FROM, false, false, 1,
-                              2,       3};
+    vks_drawable_info info = {.width = LONGEST,
+                              .height = LONGEST,
+                              .format = VKS_FORMAT_RGBA32_FLOAT,
+                              .usage = EVERY_USE,
+                              .features = VKS_CAN_BLIT_FROM,
+                              .image = 1,
+                              .view = 2,
+                              .raw_view = 3};
     vks_operand poor = {stub_surface(device, NULL), NULL}, rich = image();
     CHECK(vks_drawable_create(&info, &poor.drawable) == VKS_OK, "%s", vks_last_error()->text);
     static const float quad[12] = {0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1};
@@ -1056,6 +1151,8 @@ int main(void)
     RUN(what_reads_a_target_comes_after_a_barrier);
     RUN(a_swapchains_image_leaves_its_layout_and_returns_to_it);
     RUN(only_copies_go_to_a_transfer_queue);
+    RUN(each_plane_is_cleared_filled_copied_and_drawn_by_itself);
+    RUN(what_planes_cannot_take_is_refused);
     RUN(copies_of_buffers_are_checked_and_come_after_barriers);
     RUN(copies_outside_a_buffer_are_refused_with_both_sizes);
     RUN(a_clear_has_the_colour_that_the_format_can_hold);

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import vkshare as vks
 from vkshare.util import library
 
 _DECLARATIONS = """
@@ -37,7 +39,12 @@ uint32_t vks_vulkan_format(uint32_t);
 typedef struct { const char *name; uint32_t held_limit; void *get, *instance, *physical_device, *device, *queue;
     uint32_t queue_family; const void *created_with; void *lock_queue, *unlock_queue, *lock_user; } vks_adopt_info;
 int vks_device_adopt_vulkan(const vks_adopt_info *, vks_device **);
-typedef struct { uint32_t width, height, format, tiling, usage; bool discard_unowned, has_tight_rows; } vks_image_info;
+typedef struct { uint8_t primaries, transfer, matrix, range, siting; } vks_color;
+typedef struct { uint32_t width, height, format, tiling, usage; bool discard_unowned, has_tight_rows; vks_color color; }
+    vks_image_info;
+int vks_surface_get_color(const vks_surface *, vks_color *);
+typedef struct { uint32_t width, height, format; void *pixels; size_t stride; } vks_plane;
+int vks_surface_get_plane(vks_surface *, uint32_t, vks_plane *);
 typedef struct { vks_image_info image; uint64_t size, offset, stride; bool is_dedicated;
     const uint8_t *device_uuid, *driver_uuid; } vks_import_info;
 int vks_surface_import_memory(vks_device *, const vks_import_info *, int, vks_surface **);
@@ -64,7 +71,7 @@ typedef struct { uint64_t buffer; uint64_t memory; uint64_t nbytes; uint32_t usa
 int vks_buffer_get_vulkan(vks_surface *, vks_vulkan_buffer *);
 typedef struct vks_queue vks_queue;
 typedef struct { uint32_t width, height, format, count, metadata_size; uint64_t network;
-    bool single_threaded, early, full; } vks_queue_info;
+    bool single_threaded, early, full; vks_color color; } vks_queue_info;
 typedef struct { uint32_t n_queues, n_surfaces; int page_fds[2]; vks_surface_descriptor surfaces[64]; }
     vks_queue_descriptor;
 int vks_queue_page_make(const vks_queue_info *, int *);
@@ -84,10 +91,13 @@ int vks_surface_pixels(vks_surface *, void **, size_t *);
 int vks_surface_acquire(vks_surface *, uint64_t, uint64_t);
 int vks_surface_cpu_access(vks_surface *, uint64_t);
 int vks_surface_release(vks_surface *, uint64_t);
+int vks_surface_sync(vks_surface *, uint64_t, void *, void *);
 uint64_t vks_surface_close(vks_surface *);
 void vks_surface_unref(vks_surface *);
-typedef struct { uint64_t image; uint64_t memory; uint32_t format, width, height, tiling, usage; } vks_vulkan_image;
+typedef struct { uint64_t image; uint64_t memory; uint32_t format, width, height, tiling, usage; uint64_t offset; }
+    vks_vulkan_image;
 int vks_surface_get_vulkan(vks_surface *, vks_vulkan_image *);
+int vks_surface_get_vulkan_plane(vks_surface *, uint32_t, vks_vulkan_image *);
 int vks_surface_cmd_acquire(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
 int vks_surface_cmd_release(vks_surface *, void *, uint32_t, uint64_t, uint64_t);
 typedef struct vks_swapchain vks_swapchain;
@@ -175,9 +185,17 @@ class Library:
         return out[0] if self.ffi.typeof(out[0]).kind == "pointer" else out
 
 
-def image_info(library: Library, **numbers: int) -> Any:
+def image_info(library: Library, **numbers: Any) -> Any:
     usual = {"width": 8, "height": 8, "format": RGBA8, "usage": COPY}
     return library.ffi.new("vks_image_info *", usual | numbers)
+
+
+def to_python(library: Library, surface: Any, pair: tuple[socket.socket, socket.socket]) -> vks.SurfaceDescriptor:
+    """The descriptor that C sends of a surface, received by Python."""
+    descriptor = library.make("surface_export_descriptor", "vks_surface_descriptor", surface)
+    assert library.surface_descriptor_send(pair[0].fileno(), library.deadline(), descriptor) == "OK", library.error
+    library.surface_descriptor_close(descriptor)
+    return vks.SurfaceDescriptor.recv(pair[1], 10)
 
 
 def view(library: Library, surface: Any, height: int, width: int) -> np.ndarray:

@@ -215,7 +215,7 @@ def test_a_descriptor_of_buffers_has_their_bytes_and_no_surface_among_them(devic
         mixed = [vks.BufferDescriptor(*opened[0]), _surface_in_place_of(device, opened[1])]
         made = type(descriptor)._made(page, mixed)
         data, fds = made._give_away()
-        with pytest.raises(DescriptorError, match="one size, format, tiling and usage"):
+        with pytest.raises(DescriptorError, match="one size, format, tiling, usage and colour"):
             type(descriptor).from_bytes(data, fds)
 
 

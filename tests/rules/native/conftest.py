@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.c_library import Library
+from support.c_library import Library, image_info
 
 import vkshare as vks
 
@@ -33,6 +33,22 @@ def here(library: Library, device: vks.Device) -> Iterator[Any]:
     yield made
     library.device_shutdown(made)
     library.device_unref(made)
+
+
+@pytest.fixture
+def create(library: Library, here: Any) -> Iterator[Callable[..., Any]]:
+    """Makes surfaces in C, which are closed in the end: ``create(width, height, tiling=LINEAR)``."""
+    made: list[Any] = []
+
+    def one_more(width: int, height: int, **numbers: Any) -> Any:
+        info = image_info(library, width=width, height=height, **numbers)
+        made.append(library.make("surface_create_image", "vks_surface *", here, info))
+        return made[-1]
+
+    yield one_more
+    for surface in made:
+        library.surface_close(surface)
+        library.surface_unref(surface)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from support.c_library import (
     Library,
     buffer_view,
     image_info,
+    to_python,
     view,
 )
 from support.fd_counts import no_fd_left, open_fds
@@ -33,31 +34,8 @@ EXTERNAL_SEMAPHORE = "VK_KHR_external_semaphore_fd"
 Create = Callable[..., Any]
 
 
-@pytest.fixture
-def create(library: Library, here: Any) -> Iterator[Create]:
-    """Makes surfaces in C, which are closed in the end: ``create(width, height, tiling=LINEAR)``."""
-    made: list[Any] = []
-
-    def one_more(width: int, height: int, **numbers: int) -> Any:
-        info = image_info(library, width=width, height=height, **numbers)
-        made.append(library.make("surface_create_image", "vks_surface *", here, info))
-        return made[-1]
-
-    yield one_more
-    for surface in made:
-        library.surface_close(surface)
-        library.surface_unref(surface)
-
-
 def tilings(device: vks.Device) -> list[int]:
     return [LINEAR] if device.backend == "cpu" else [LINEAR, OPTIMAL, LINEAR_IN_DEVICE_MEMORY]
-
-
-def to_python(library: Library, surface: Any, pair: tuple[socket.socket, socket.socket]) -> vks.SurfaceDescriptor:
-    descriptor = library.make("surface_export_descriptor", "vks_surface_descriptor", surface)
-    assert library.surface_descriptor_send(pair[0].fileno(), library.deadline(), descriptor) == "OK", library.error
-    library.surface_descriptor_close(descriptor)
-    return vks.SurfaceDescriptor.recv(pair[1], 10)
 
 
 @pytest.mark.rule("C4", "E7")
