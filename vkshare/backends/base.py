@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -233,10 +233,18 @@ class AdoptedImage(Image, Protocol):
         """Has `call` called once, when the image is used no more. Its errors are logged."""
 
 
+def has_tight_rows(spec: ImageSpec, planes: Iterable[PlaneLayout]) -> bool:
+    """Return whether no plane has bytes between its rows."""
+    return all(
+        own.stride == each.width * each.format.bytes_per_pixel for own, each in zip(planes, spec.planes(), strict=True)
+    )
+
+
 def tight_rows_refused(spec: ImageSpec, stride: int, row_alignment: int, where: str) -> UnsupportedError:
     """Return the error for rows of `stride` bytes where rows without padding are wanted."""
     pixel = spec.format.bytes_per_pixel
-    step = row_alignment // math.gcd(row_alignment, pixel)
+    narrow = spec.format.chroma[0] if len(spec.format.planes) == 3 else 1  # rows of chroma have fewer bytes
+    step = row_alignment // math.gcd(row_alignment, pixel) * narrow
     nearest = -(-spec.width // step) * step if step else 0
     return UnsupportedError(
         f'a {spec.width}x{spec.height} {spec.format.name} surface with stride="tight"',

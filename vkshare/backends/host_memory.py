@@ -14,7 +14,7 @@ from vkshare.util.library_calls import check, ffi, lib
 # The CPU backend's on every machine: memory is shared by fd, never by UUID.
 UUID = uuid.UUID("76b5a1e0-0c70-5c9e-8f0e-637075000001").bytes
 ROW_ALIGNMENT: int = lib.VKS_ROW_ALIGNMENT  # bytes: a cache line, and what the widest vector load wants
-_PLANE_ALIGNMENT = 4  # bytes, of luma's rows: chroma's begin at whole pixels
+PLANE_ALIGNMENT = 4  # bytes, of luma's rows: chroma's begin at whole pixels
 # Python 3.13 and later can map without keeping a duplicate of the fd for mmap.resize().
 _NO_DUPLICATE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
@@ -24,7 +24,7 @@ def layout(spec: Spec, row_alignment: int = ROW_ALIGNMENT) -> tuple[int, int]:
     if isinstance(spec, BufferSpec):
         return 0, -(-spec.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     row = spec.width * spec.format.bytes_per_pixel
-    alignment = max(row_alignment, _PLANE_ALIGNMENT) if spec.format.is_planar else row_alignment
+    alignment = max(row_alignment, PLANE_ALIGNMENT) if spec.format.is_planar else row_alignment
     stride = -(-row // alignment) * alignment
     last, height = planes(spec, stride)[-1], spec.format.plane_size(-1, spec.width, spec.height)[1]
     return stride, -(-(last.offset + last.stride * height) // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from support.pixel_formats import PLANAR
+from support.planar_pictures import Planes, exact, noise
 
 import vkshare as vks
 from vkshare.color import BT709, Color
 from vkshare.core import watching
 from vkshare.errors import DescriptorError, InvalidCallError, UnsupportedError
-from vkshare.formats import get
 from vkshare.ipc.descriptors import SurfaceDescriptor
 
 pytest_plugins = ["support.peer_processes"]
-
-Planes = tuple[np.ndarray[Any, Any], ...]
 
 HDR = Color("bt2020", "pq", "bt2020", "limited", "top-left")
 
@@ -27,47 +25,6 @@ def _has_planes(vks_device: vks.Device) -> None:
     missing = [name for name in PLANAR if name not in vks_device.capabilities.formats]
     if missing:
         pytest.skip(f"no {missing[0]}: {vks_device.capabilities.reasons[f'format {missing[0]}']}")
-
-
-def noise(surface: vks.Surface, seed: int = 1) -> Planes:
-    """Random planes; unused bits of words are 0."""
-    random = np.random.default_rng(seed)
-    form = surface.spec.format
-    found = []
-    for index, plane in enumerate(form.planes):
-        width, height = form.plane_size(index, surface.width, surface.height)
-        most = 2 ** (8 * plane.numpy_dtype.itemsize) - 1
-        codes = random.integers(0, most, (height, width, plane.channels), plane.numpy_dtype, endpoint=True)
-        found.append(codes & 0xFFC0 if form.name == "p010" else codes)
-    return tuple(found)
-
-
-def exact(planes: Planes, name: str, color: Color) -> np.ndarray[Any, Any]:
-    """R'G'B' in float64, (H, W, 3): H.273's matrices, and chroma between its pixels (Vulkan 16.3.8)."""
-    bits = 10 if name == "p010" else 8
-    codes = [(plane >> 6 if bits == 10 else plane).astype(np.float64) for plane in planes]
-    chroma = codes[1] if len(codes) == 2 else np.concatenate(codes[1:], axis=2)
-    across, down = get(name).chroma
-    chroma = _between(chroma, 1, across, color.siting != "center")
-    chroma = _between(chroma, 0, down, color.siting == "top-left")
-    step, most = 2 ** (bits - 8), 2**bits - 1
-    is_full = color.range == "full"
-    luma = codes[0][..., 0] / most if is_full else (codes[0][..., 0] - 16 * step) / (219 * step)
-    blue, red = np.moveaxis((chroma - 128 * step) / (most if is_full else 224 * step), 2, 0)
-    kr, kb = {"bt709": (0.2126, 0.0722), "bt601": (0.299, 0.114), "bt2020": (0.2627, 0.0593)}[color.matrix]
-    r, b = luma + 2 * (1 - kr) * red, luma + 2 * (1 - kb) * blue
-    return np.stack([r, (luma - kr * r - kb * b) / (1 - kr - kb), b], 2).clip(0, 1)
-
-
-def _between(chroma: np.ndarray[Any, Any], axis: int, factor: int, is_cosited: bool) -> np.ndarray[Any, Any]:
-    if factor == 1:
-        return chroma
-    size = chroma.shape[axis]
-    at = np.arange(2 * size) / 2 if is_cosited else (np.arange(2 * size) + 0.5) / 2 - 0.5
-    first = np.floor(at).astype(int)
-    weight = (at - first).reshape([-1 if each == axis else 1 for each in range(3)])
-    low, high = (chroma.take((first + step).clip(0, size - 1), axis) for step in (0, 1))
-    return low * (1 - weight) + high * weight
 
 
 # ---- surfaces and views ---------------------------------------------------------------------------------------------
@@ -163,6 +120,31 @@ def test_another_process_sees_the_planes_and_their_colour(
         with surface.access(2, 0, 30):
             read = surface.read_planes()
             assert all((one == other).all() for one, other in zip(read, noise(surface, 2), strict=True))
+
+
+@pytest.mark.rule("Y1")
+@pytest.mark.driver_dependent
+@pytest.mark.parametrize("stride", ["aligned", "tight"])
+@pytest.mark.parametrize("size", [(36, 18), (64, 64), (128, 256), (256, 128)])
+@pytest.mark.parametrize("name", PLANAR)
+def test_planes_of_the_cpu_backend_are_opened_as_they_lie_or_refused(
+    device: vks.Device, name: str, size: tuple[int, int], stride: str
+) -> None:
+    with vks.open(backend="cpu") as cpu, cpu.create_surface(*size, name, stride=stride, usage=("copy",)) as video:
+        written = noise(video)
+        with video.access(0, 1):
+            video.write_planes(written)
+        try:
+            opened = device.open_surface(video)
+        except UnsupportedError:
+            assert device.backend == "vulkan"
+            return
+        with opened, opened.access(1, 2, 30):
+            read = opened.read_planes()
+            assert all((one == other).all() for one, other in zip(read, written, strict=True))
+            opened.write_planes([plane + 1 for plane in written])
+        with video.access(2, 0, 30):
+            assert all((one == other + 1).all() for one, other in zip(video.read_planes(), written, strict=True))
 
 
 # ---- colours --------------------------------------------------------------------------------------------------------
@@ -305,6 +287,7 @@ def test_planes_are_cleared_filled_and_copied(device: vks.Device) -> None:
 
 
 @pytest.mark.rule("Y3")
+@pytest.mark.driver_dependent
 def test_what_planes_cannot_take_is_refused(device: vks.Device) -> None:
     with (
         device.create_surface(16, 8, "nv12") as video,
@@ -327,9 +310,37 @@ def test_what_planes_cannot_take_is_refused(device: vks.Device) -> None:
             commands.fill_rect(view, (1, 0, 4, 4), (0, 0, 0, 1))
         with pytest.raises(ValueError, match="other matrices, ranges or sitings; use blit"):
             commands.copy(view, another)
-        with pytest.raises(UnsupportedError, match="copies between planes and buffers are not there"):
-            commands.copy(view, memory)
+        for source, target in ((view, memory), (memory, view)):
+            with pytest.raises(UnsupportedError, match=r"has format nv12, .* use read_planes\(\) or write_planes\(\)"):
+                commands.copy(source, target)
         assert len(commands) == 0
+
+
+@pytest.mark.rule("Y3")
+@pytest.mark.driver_dependent
+def test_a_blit_from_planes_to_other_planes_is_exact_or_refused_with_what_to_do(device: vks.Device) -> None:
+    bt601 = Color("bt601", "bt709", "bt601", "full", "center")
+    with (
+        device.create_surface(16, 8, "nv12") as video,
+        device.create_surface(16, 8, "i420", color=bt601) as other,
+        device.create_surface(16, 8) as rgb,
+        video.access() as view,
+        other.access() as target,
+        rgb.access() as between,
+    ):
+        device.submit(device.record().clear(view, (1, 0, 0, 1)))
+        commands = device.record().blit(view, target)
+        if device.backend == "cpu":
+            device.submit(commands)
+        else:
+            with pytest.raises(UnsupportedError, match=r"blit\(\) to a surface of R, G and B, and that to the target"):
+                device.submit(commands)
+            device.submit(device.record().blit(view, between).blit(between, target))
+        red = [
+            int(np.abs(plane.astype(int) - code).max())
+            for plane, code in zip(other.read_planes(), (76, 85, 255), strict=True)
+        ]
+        assert max(red) <= 1
 
 
 # ---- queues, pipes and watchers -------------------------------------------------------------------------------------

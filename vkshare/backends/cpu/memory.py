@@ -9,7 +9,16 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import ARRAY_NOT_EXPORTED, BufferSpec, ImageSpec, MemoryHandle, PlaneLayout, Spec
+from vkshare.backends.base import (
+    ARRAY_NOT_EXPORTED,
+    BufferSpec,
+    ImageSpec,
+    MemoryHandle,
+    PlaneLayout,
+    Spec,
+    has_tight_rows,
+    tight_rows_refused,
+)
 from vkshare.backends.drawing import Drawable
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.util import fd_ops, shared_memory
@@ -76,6 +85,8 @@ def create(spec: SpecOf, *, is_tight: bool = False) -> CpuMemory[SpecOf]:
         This process may not call memfd_create().
     """
     stride, size = host_memory.layout(spec, 1 if is_tight else host_memory.ROW_ALIGNMENT)
+    if is_tight and isinstance(spec, ImageSpec) and not has_tight_rows(spec, host_memory.planes(spec, stride)):
+        raise tight_rows_refused(spec, stride, host_memory.PLANE_ALIGNMENT, "the CPU backend")
     fd = shared_memory.memfd_create("vkshare:surface", size)
     with on_error(lambda: os.close(fd)):
         mapping = host_memory.map_pages(fd, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vkshare.backends.base import ImageSpec, MemoryHandle, PlaneLayout, tight_rows_refused
+from vkshare.backends.base import ImageSpec, MemoryHandle, PlaneLayout, has_tight_rows, tight_rows_refused
 from vkshare.backends.vulkan import barriers, drawables, imports, support
 from vkshare.backends.vulkan.api import VK, address, ffi, new
 from vkshare.backends.vulkan.context import Context
@@ -161,7 +161,7 @@ def create_image(context: Context, spec: ImageSpec, tight_at: int | None = None)
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     image = kind_of(spec)(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
     with on_error(image.destroy):
-        if tight_at is not None and image.stride != spec.width * spec.format.bytes_per_pixel:
+        if tight_at is not None and not has_tight_rows(spec, image.planes):
             raise tight_rows_refused(spec, image.stride, tight_at, context.physical.name)
     make_exportable(image)
     return image

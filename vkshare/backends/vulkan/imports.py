@@ -15,7 +15,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from vkshare.backends import host_memory
-from vkshare.backends.base import MemoryHandle
+from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan.api import VK, ffi, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.resource import Resource
@@ -174,6 +174,8 @@ def _check_layout(context: Context, resource: Resource, memory: MemoryHandle) ->
         raise UnsupportedError(
             what, f"its rows are {memory.stride} bytes apart and {context.physical.name} wants {resource.stride}", hint
         )
+    if isinstance(resource.spec, ImageSpec) and resource.planes != host_memory.planes(resource.spec, memory.stride):
+        raise UnsupportedError(what, f"{context.physical.name} wants the rows of chroma elsewhere", hint)
     if host_size(resource) > memory.size:
         raise UnsupportedError(
             what, f"{context.physical.name} needs {resource.needs.size} bytes and it has {memory.size}", hint

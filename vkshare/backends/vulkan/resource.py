@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from vkshare.backends.base import MemoryHandle, Spec
+from vkshare.backends.base import MemoryHandle, PlaneLayout, Spec
 from vkshare.backends.vulkan import barriers, sealed
 from vkshare.backends.vulkan.api import VK, Struct, address, new
 from vkshare.backends.vulkan.context import Context
@@ -55,6 +55,11 @@ class Resource:
         self._objects = Objects(context, self._forget)
         with on_error(self.destroy):
             self._begin(handle_type, features)
+
+    @property
+    def planes(self) -> tuple[PlaneLayout, ...]:
+        """Where the rows of each plane are; a buffer has none."""
+        return ()
 
     def _begin(self, handle_type: int, features: int) -> None:
         """Make the handle, and fill in what follows from it."""
