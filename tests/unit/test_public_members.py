@@ -46,7 +46,7 @@ MEMBERS = {
     "PlaneView": "array dtype format shape strides surface writable",
     "Producer": "close device enqueue flush is_closed metadata_size recover statistics surfaces",
     "Publication": "close events is_closed kind name statistics",
-    "Published": "adapter adapter_name backend format height key kind name pid rate wants_input width",
+    "Published": "adapter adapter_name backend color format height key kind name pid rate wants_input width",
     "QueueDescriptor": (
         "close duplicate fd_count from_bytes is_closed queue_count recv send spec surface_count to_bytes"
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import time
@@ -75,6 +76,7 @@ def _published() -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(each, name) for name in ("name", "kind", "width", "height", "format", "rate", "key")},
+            "color": dataclasses.asdict(each.color),
             "wants_input": each.wants_input,
             "owner": _process(each.pid),
             "backend": each.backend,
@@ -126,10 +128,27 @@ def _image(page: dict[str, Any]) -> dict[str, Any]:
     from vkshare import formats
 
     if page["format"] == 0:  # a buffer
-        return {"width": 0, "height": 0, "format": "buffer", "nbytes": page["width"] | page["height"] << 32}
+        nbytes = page["width"] | page["height"] << 32
+        return {"width": 0, "height": 0, "format": "buffer", "color": None, "nbytes": nbytes}
     with contextlib.suppress(ValueError):
         page["format"] = formats.from_code(page["format"]).name
-    return {name: page[name] for name in ("width", "height", "format")}
+    return {**{name: page[name] for name in ("width", "height", "format")}, "color": _color(page["color"])}
+
+
+def _color(numbers: dict[str, int]) -> dict[str, str] | None:
+    """The fields of Color; None: the page does not say them, as those of C programs, or has unknown numbers."""
+    from vkshare import color
+
+    with contextlib.suppress(ValueError):
+        return dataclasses.asdict(color.from_codes(**numbers)) if any(numbers.values()) else None
+    return None
+
+
+def _meaning(shared: dict[str, Any]) -> str:
+    """The colour of a surface, as text."""
+    from vkshare.color import Color
+
+    return "-" if shared["color"] is None else str(Color(**shared["color"]))
 
 
 def _surface(page: dict[str, Any], now: float) -> dict[str, Any]:
@@ -224,7 +243,10 @@ def _queue_tables(queues: list[dict[str, Any]]) -> list[str]:
         numbers = (q["ready"], q["pending"], q["free"], q["enqueued"])
         moved = (_since(q["enqueued_seconds_ago"]), _since(q["dequeued_seconds_ago"]))
         counts.append(
-            (q["id"], q["network"], f"{q['count']} of {_size(q)}", q["format"], q["metadata_size"], *numbers, *moved)
+            (
+                *(q["id"], q["network"], f"{q['count']} of {_size(q)}", q["format"], _meaning(q)),
+                *(q["metadata_size"], *numbers, *moved),
+            )
         )
         for name in ("producer", "consumer"):
             end = q[name]
@@ -232,7 +254,7 @@ def _queue_tables(queues: list[dict[str, Any]]) -> list[str]:
             party = _party(end) if end["pid"] is not None else "-"
             waited = "-" if waits is None else table.seconds(waits)
             ends.append((q["id"], name, end["state"], party, _since(end["seconds"]), waited))
-    head = ("QUEUE", "NETWORK", "SURFACES", "FORMAT", "METADATA", "READY", "PENDING", "FREE", "ENQUEUED")
+    head = ("QUEUE", "NETWORK", "SURFACES", "FORMAT", "COLOUR", "METADATA", "READY", "PENDING", "FREE", "ENQUEUED")
     of_ends = ("QUEUE", "END", "STATE", "PROCESS", "SINCE", "WAITS")
     return [_table((*head, "LAST ENQUEUE", "LAST DEQUEUE"), counts, 7), _table(of_ends, ends, 2)]
 
@@ -246,24 +268,24 @@ def _text(reported: dict[str, Any]) -> str:
         owner = _party(s["owner"]) if s["owner"] else "-"
         work = f"{s['completed']}/{s['value']}"
         of_owner = owner, s["key"], s["generation"], work, len(s["handles"])
-        surfaces.append((s["id"], _size(s), s["format"], s["state"], *of_owner))
+        surfaces.append((s["id"], _size(s), s["format"], _meaning(s), s["state"], *of_owner))
         waits += [(s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for w in s["waiters"]]
     fences = [
         (f["id"], _party(f["signaller"]), f["status"], f["completed"], f["queued"], len(f["processes"]))
         for f in reported["fences"]
     ]
     bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in reported["unreadable"]]
-    head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
+    head = ("SURFACE", "SIZE", "FORMAT", "COLOUR", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
     of_fences = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
     names = [
         (
-            *(p["name"], p["kind"], _size(p), p["format"], f"{p['rate']:.1f}/s"),
+            *(p["name"], p["kind"], _size(p), p["format"], _meaning(p), f"{p['rate']:.1f}/s"),
             *("wanted" if p["wants_input"] else "-", _party(p["owner"])),
         )
         for p in reported["published"]
     ]
     tables = [
-        _table(("PUBLISHED", "KIND", "SIZE", "FORMAT", "RATE", "INPUT", "OWNER"), names, 0),
+        _table(("PUBLISHED", "KIND", "SIZE", "FORMAT", "COLOUR", "RATE", "INPUT", "OWNER"), names, 0),
         _table(head, surfaces, 4),
         _table(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, 2),
         _table(of_fences, fences, 3),

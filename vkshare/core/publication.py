@@ -168,7 +168,8 @@ class _Publisher:
         return self._source()
 
     def describe(self) -> names.Description:
-        device, width, height, format, _ = self._open_source()._picture()
+        device, width, height, format, color = self._open_source()._picture()
+        primaries, transfer, matrix, range, siting = color.codes.values()
         printable = "".join(c if c.isprintable() else "?" for c in device.adapter.name)
         return names.Description(
             name=self.name,
@@ -176,6 +177,7 @@ class _Publisher:
             width=width,
             height=height,
             format=format,
+            color=(primaries, transfer, matrix, range, siting),
             rate=self.rate(),
             backend=device.backend,
             adapter=device.adapter.uuid,

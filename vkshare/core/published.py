@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from vkshare.color import Color, from_codes
 from vkshare.core.device import Device
 from vkshare.core.pipe import open_receiver
 from vkshare.core.pipe_ends import Receiver
@@ -32,6 +33,7 @@ class Published:
     width: int  # pixels
     height: int
     format: str
+    color: Color
     rate: float  # frames a second that came in the last seconds
     pid: int  # of the process that publishes it
     backend: str  # of its device: "vulkan" | "cpu" | "remote"
@@ -166,5 +168,5 @@ def _text_of(name: Any) -> str:
 
 def _published(pid: int, what: names.Description) -> Published:
     adapter = uuid.UUID(bytes=what.adapter)
-    own = what.name, what.kind, what.width, what.height, what.format, what.rate
+    own = what.name, what.kind, what.width, what.height, what.format, from_codes(*what.color), what.rate
     return Published(*own, pid, what.backend, adapter, what.adapter_name, what.key, what.wants_input)

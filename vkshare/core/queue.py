@@ -381,10 +381,9 @@ def _page_of(
     first: KeyedMemory[Any, Any], count: int, metadata_size: int, network: int, single_threaded: bool, kind: int
 ) -> int:
     """The fd of a new queue's page, over surfaces or buffers like `first`."""
-    body = first._spec.body
-    return pages.queue_page_make(
-        body["width"], body["height"], body["format"], count, metadata_size, network, bool(single_threaded), kind
-    )
+    body: dict[str, Any] = first._spec.body
+    size = body["width"], body["height"], body["format"]
+    return pages.queue_page_make(*size, count, metadata_size, network, bool(single_threaded), kind, body.get("color"))
 
 
 def _metadata_size(value: Any) -> int:

@@ -60,8 +60,7 @@ class Surface(KeyedMemory[Image, View], Watchable):
         self._copied = 0  # bytes, when it was made of another API's memory
         self._planes: tuple[planes.Plane, ...] | None = None
         extent: dict[str, Any] = {"width": spec.width, "height": spec.height, "format": spec.format.code}
-        if spec.format.is_planar:
-            extent["color"] = spec.color.codes
+        extent["color"] = spec.color.codes
         super().__init__(device, shared_image, extent, **options)
 
     # ---- properties -----------------------------------------------------------------------------------------------

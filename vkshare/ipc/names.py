@@ -28,7 +28,7 @@ from typing import TypeVar
 
 import msgspec
 
-from vkshare import errors, formats
+from vkshare import color, errors, formats
 from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.ipc import socket_files, sockets
 from vkshare.ipc.descriptors import Descriptor
@@ -42,7 +42,7 @@ KINDS = ("surface", "pipe", "receiver", "swapchain", "compositor")
 
 REQUEST = struct.Struct("<4sHHI")  # magic, version, one of the above, surfaces of a watcher's pipe
 MOST_SURFACES = 8  # of a watcher's pipe
-_MAGIC, _VERSION = b"vksN", 1
+_MAGIC, _VERSION = b"vksN", 2
 LONGEST_ANSWER = 8192  # bytes
 _LONGEST_TEXT = 2000  # characters of an error
 _LARGEST_SIDE = 2**31 - 1
@@ -60,6 +60,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     width: int  # pixels
     height: int
     format: str
+    color: tuple[int, int, int, int, int]  # the fields of Color by their numbers in ITU-T H.273
     rate: float  # frames a second that came lately
     backend: str  # of the device: "vulkan", "cpu" or "remote"
     adapter: bytes  # UUID
@@ -184,6 +185,7 @@ def _check(what: Description) -> None:
         and 1 <= what.width <= _LARGEST_SIDE
         and 1 <= what.height <= _LARGEST_SIDE
         and what.format in known
+        and _is_color(what)
         and math.isfinite(what.rate)
         and 0 <= what.rate < 1e9
         and what.backend in ("vulkan", "cpu", "remote")
@@ -193,6 +195,14 @@ def _check(what: Description) -> None:
         and 0 <= what.key < 2**64
     ):
         raise DescriptorError(f"the publisher's description is refused: {str(what)[:500]}")
+
+
+def _is_color(what: Description) -> bool:
+    try:
+        color.of_surface(formats.get(what.format), color.from_codes(*what.color))
+    except ValueError:
+        return False
+    return True
 
 
 def _error_of(answer: Answer) -> VkshareError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vkshare.errors import DescriptorError
@@ -61,6 +61,7 @@ def queue_page_make(
     network: int,
     single_threaded: bool,
     kind: int,
+    color: Mapping[str, int] | None = None,
 ) -> int:
     """Return the fd of a new queue's page, the caller's. Kind: 1 starts full, 2 lets each end begin alone."""
     info = ffi.new(
@@ -75,6 +76,7 @@ def queue_page_make(
             "single_threaded": single_threaded,
             "full": kind & 1,
             "early": kind & 2 != 0,
+            "color": dict(color or {}),
         },
     )
     return take_fd(lambda cell: lib.vks_queue_page_make(info, cell), "SurfaceQueue")
@@ -105,4 +107,6 @@ def _fields(view: Any) -> dict[str, Any]:
     values = {name: getattr(view, name) for name, _ in (kind.item if kind.kind == "pointer" else kind).fields}
     if "name" in values:
         values["name"] = ffi.string(values["name"]).decode(errors="replace")
+    if "color" in values:
+        values["color"] = _fields(values["color"])
     return values

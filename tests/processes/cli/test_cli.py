@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import mmap
 import os
@@ -204,6 +205,53 @@ def test_ps_as_text_has_a_table_of_surfaces_waiters_and_fences(
     assert "SIGNALLER" in reported
 
 
+@pytest.mark.rule("Y2", "K33")
+def test_ps_shows_the_colour_of_surfaces_queues_and_publications(
+    device: vks.Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "nv12" not in device.capabilities.formats:
+        pytest.skip("no nv12")
+    color = vks.Color("bt2020", "pq", "bt2020", "limited", "top-left")
+    words = {"primaries": "bt2020", "transfer": "pq", "matrix": "bt2020", "range": "limited", "siting": "top-left"}
+    with (
+        device.create_surface(322, 124, "nv12", color=color) as video,
+        device.create_surface(323, 125) as plain,
+        device.create_buffer(4097) as buffer,
+        video.export(),
+        plain.export(),
+        buffer.export(),
+        vks.SurfaceQueue(device, 324, 126, "nv12", 2, color=color),
+        video.publish("coloured"),
+    ):
+        reported = ps.collect()
+        assert main(["ps"]) == 0
+        text = capsys.readouterr().out
+    colors = {(s["width"], s["height"]): s["color"] for s in reported["surfaces"]}
+    assert colors[322, 124] == colors[324, 126] == words
+    assert colors[323, 125] == dataclasses.asdict(vks.Color())
+    assert [each["color"] for each in reported["surfaces"] if each.get("nbytes") == 4097] == [None]
+    assert [each["color"] for each in reported["queues"] if each["width"] == 324] == [words]
+    assert [each["color"] for each in reported["published"] if each["name"] == "coloured"] == [words]
+    lines = [" ".join(line.split()[1:]) for line in text.splitlines()]
+    for size, form in (("322x124", "nv12"), ("323x125", "rgba8unorm")):
+        meaning = str(color if form == "nv12" else vks.Color())
+        assert any(line.startswith(f"{size} {form} {meaning} ") for line in lines)
+    assert any(line.startswith(f"surface 322x124 nv12 {color} ") for line in lines)
+
+
+@pytest.mark.rule("Y2", "K33")
+def test_ps_shows_no_colour_where_a_page_has_none(device: vks.Device) -> None:
+    with (
+        device.create_surface(13, 9) as forged,
+        forged.export() as descriptor,
+        mmap.mmap(descriptor._fds[1], 4096) as page,
+    ):
+        for numbers in (bytes(5), b"\x63" * 5):
+            page[56:61] = numbers  # of the header
+            (found,) = [each for each in ps.collect()["surfaces"] if (each["width"], each["height"]) == (13, 9)]
+            assert found["color"] is None
+
+
 @pytest.mark.rule("K33")
 def test_a_page_whose_lock_was_written_over_is_listed_as_invalid_beside_the_others(
     parties: tuple[vks.Surface, vks.Surface, vks.Fence], device: vks.Device, capsys: pytest.CaptureFixture[str]
@@ -319,7 +367,8 @@ def test_ps_as_text_has_a_table_of_queues_and_one_of_their_ends(
         assert main(["ps"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(number)]
     assert "2 of 19x5" in lines[0]
-    assert lines[0].split()[5:10] == ["rgba8unorm", "3", "2", "0", "0"], "bytes of metadata; ready, pending, free"
+    assert lines[0].split()[5:10] == ["rgba8unorm", "bt709", "srgb", "rgb", "full"]
+    assert lines[0].split()[10:14] == ["3", "2", "0", "0"], "bytes of metadata; ready, pending, free"
     assert lines[0].endswith(" never"), "dequeued"
     assert [line.split()[1] for line in lines[1:]] == ["producer", "consumer"]
     assert "never opened" in lines[1]

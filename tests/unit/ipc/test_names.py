@@ -37,6 +37,7 @@ WHAT = names.Description(
     width=64,
     height=48,
     format="rgba8unorm",
+    color=(1, 13, 0, 1, 0),
     rate=60.0,
     backend="cpu",
     adapter=bytes(16),
@@ -73,6 +74,7 @@ def test_an_answer_is_read_as_it_was_written() -> None:
             ("adapter_name", "x" * 257),
             ("key", -1),
         ),
+        *(("color", (1, 13, 1, 1, 0)), ("color", (77, 13, 0, 1, 0)), ("color", (1, 13, 0, -1, 0))),
     ],
 )
 def test_a_description_with_a_value_that_no_publisher_has_is_refused(field: str, value: Any) -> None:

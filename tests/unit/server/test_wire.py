@@ -63,7 +63,7 @@ def test_fds_belong_to_the_messages_that_say_how_many_they_have() -> None:
         (HEADER.pack(15, 1, 0, wire.VERSION, 0, 0), 0, "15 bytes; allowed are 16 to 1048576"),
         (HEADER.pack(MAX_MESSAGE + 1, 1, 0, wire.VERSION, 0, 0), 0, "1048577 bytes"),
         (HEADER.pack(16, 1, 254, wire.VERSION, 0, 0), 0, "254 fds; allowed are 253"),
-        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer's protocol version is 1, this vkshare's is 3"),
+        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer's protocol version is 1, this vkshare's is 4"),
         (HEADER.pack(16, 1, 2, wire.VERSION, 0, 0), 1, "declares 2 fds, and 1 came"),
         (HEADER.pack(16, 1, 0, wire.VERSION, 0, 0), 1, "1 fds came that no message declares"),
         (pack(1, 1, 1, b"", 1) + HEADER.pack(0, 1, 0, wire.VERSION, 0, 0), 1, "0 bytes"),
@@ -293,4 +293,4 @@ def test_errors_of_other_classes_travel_by_name() -> None:
 
 def test_the_header_is_that_of_the_c_core() -> None:
     assert HEADER.size == struct.calcsize("<IHBBII") == 16
-    assert (m.Op.NO_OP, m.Op.REPLY, wire.VERSION) == (2, 0x8000, 3)  # native/server/poll.h
+    assert (m.Op.NO_OP, m.Op.REPLY, wire.VERSION) == (2, 0x8000, 4)  # native/server/poll.h
