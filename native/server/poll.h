@@ -31,7 +31,7 @@ typedef struct vks_wire_header {
 } vks_wire_header;
 
 enum {
-    VKS_WIRE_VERSION = 3,
+    VKS_WIRE_VERSION = 4,
     VKS_WIRE_NO_OP = 2,
     VKS_WIRE_REPLY = 0x8000,
     VKS_POLL_NO_OPS = 16 /* limit per connection and turn (R8) */

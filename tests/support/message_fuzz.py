@@ -139,9 +139,12 @@ class Liar:
 
     def _create_surface(self) -> tuple[Any, list[int]]:
         rng = self.rng
-        form = rng.choice(["rgba8unorm", "bgra8unorm", "r8unorm", "nonsense"])
-        side = rng.choice([1, 4, 33])
-        return m.CreateSurface(self._id(), rng.randrange(1, 40), side, form, "auto", ("copy", "render", "sample")), []
+        form = rng.choice(["rgba8unorm", "bgra8unorm", "r8unorm", "nv12", "i420", "nonsense"])
+        color = rng.choice(
+            [None, None, ("bt2020", "pq", "bt2020", "limited", "left"), ("bt709", "srgb", "rgb", "", "left")]
+        )
+        size, usage = (rng.randrange(1, 40), rng.choice([1, 4, 33])), ("copy", "render", "sample")
+        return m.CreateSurface(self._id(), *size, form, "auto", usage, color), []
 
     def _open_surface(self) -> tuple[Any, list[int]]:
         data, fds = self._descriptor(0)

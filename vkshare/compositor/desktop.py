@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from vkshare.backends.base import ImageSpec
+from vkshare.color import Color
 from vkshare.compositor import messages as m
 from vkshare.compositor.frame_sources import STAMP_SIZE, Descriptor
 from vkshare.compositor.remote_window import RemoteWindow
@@ -101,12 +102,13 @@ class Desktop(Closing):
         count: int = 3,
         wants_input: bool = False,
         output: int = 0,
+        color: Color | None = None,
     ) -> RemoteWindow:
         """Opens a window, which is visible from its first frame on.
 
         Parameters
         ----------
-        width, height, format
+        width, height, format, color
             Of its frames, as of device.create_surface().
         title
             A title for logs and statistics; up to 64 characters.
@@ -133,7 +135,7 @@ class Desktop(Closing):
         """
         surfaces = arguments.integer("count", count, 2, 64)
         look = _look(title, at, opacity, is_opaque, wants_input)
-        sender, descriptor = pipe(self._device, width, height, format, surfaces, STAMP_SIZE)
+        sender, descriptor = pipe(self._device, width, height, format, surfaces, STAMP_SIZE, color=color)
         with on_error(sender.close), descriptor:
             return self._open(descriptor, sender, look, output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
+from vkshare.color import Color
 from vkshare.core.device import Device
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
@@ -132,6 +134,7 @@ class Client(Scoped):
         *,
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
+        color: Color | None = None,
     ) -> ServedSurface:
         """Creates a surface in the server, and opens it on the client's device if there is one.
 
@@ -139,7 +142,7 @@ class Client(Scoped):
         ----------
         width, height
             Pixels, 1 to 2**20.
-        format, tiling, usage
+        format, tiling, usage, color
             As of device.create_surface().
 
         Returns
@@ -153,10 +156,13 @@ class Client(Scoped):
             As device.create_surface() in the server, and device.open_surface() here.
         """
         size = arguments.integer("width", width, 1, 2**20), arguments.integer("height", height, 1, 2**20)
+        if color is not None:
+            arguments.instance("color", color, Color)
         with self._lock:
             number = self._new_id()
             words = (usage,) if isinstance(usage, str) else tuple(usage)
-            body = m.CreateSurface(number, *size, str(format), tiling, words)
+            meaning = None if color is None else dataclasses.astuple(color)
+            body = m.CreateSurface(number, *size, str(format), tiling, words, meaning)
             opener = None if self._device is None else self._device.open_surface
             with self._undoing(m.Op.CLOSE_SURFACE, m.Close(number)):
                 descriptor, surface, unused = self._create(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)

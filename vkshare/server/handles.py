@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from vkshare.color import Color
 from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError
@@ -62,8 +63,8 @@ class ServedSurface(ServedHandle):
 
     Attributes
     ----------
-    id, width, height, format
-        Its id in the server, its size in pixels and its format.
+    id, width, height, format, color
+        Its id in the server, its size in pixels, its format and the meaning of its codes.
     surface
         The handle of the client's own device; None if the client has none.
     descriptor
@@ -86,6 +87,7 @@ class ServedSurface(ServedHandle):
         self.width: int = spec.width
         self.height: int = spec.height
         self.format: str = spec.format.name
+        self.color: Color = spec.color
         self.surface = surface
         self.descriptor = descriptor
 

@@ -77,6 +77,7 @@ class CreateSurface(Body):
     format: Word
     tiling: Word
     usage: Annotated[tuple[Word, ...], Meta(max_length=8)]
+    color: tuple[Word, Word, Word, Word, Word] | None = None  # the fields of Color; None: the format's default
 
 
 class OpenSurface(Body):

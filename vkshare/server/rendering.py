@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vkshare.color import Color
 from vkshare.core import submissions
 from vkshare.core.commands import CommandList
 from vkshare.core.device import Device
@@ -29,7 +30,10 @@ MOST_HELD = 64  # submissions of one client that wait for others
 def create_surface(executor: Executor, request: Request) -> Answer:
     body: m.CreateSurface = request.body
     executor.check_quota(executor.surfaces, body.id, SURFACE_FDS)
-    surface = executor.device.create_surface(body.width, body.height, body.format, tiling=body.tiling, usage=body.usage)
+    color = None if body.color is None else Color(*body.color)
+    surface = executor.device.create_surface(
+        body.width, body.height, body.format, tiling=body.tiling, usage=body.usage, color=color
+    )
     with on_error(surface.close):
         descriptor = surface.export()
     with descriptor:

@@ -22,7 +22,7 @@ from vkshare.ipc import transport
 from vkshare.util import fd_ops
 from vkshare.util.closing import destructor
 
-VERSION = 3
+VERSION = 4
 # length of the whole message, opcode, number of fds, version, sequence, device generation
 # (native/server/poll.h)
 HEADER = struct.Struct("<IHBBII")
