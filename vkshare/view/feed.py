@@ -22,6 +22,7 @@ from vkshare.util.forks import OwnLock
 from vkshare.view.display_pixels import AS_STORED as AS_STORED
 from vkshare.view.display_pixels import EIGHT_BIT as EIGHT_BIT
 from vkshare.view.display_pixels import to_rgba8 as to_rgba8
+from vkshare.view.planar_pictures import PictureReader
 
 if TYPE_CHECKING:
     from vkshare.core.pipe_ends import Receiver
@@ -45,9 +46,9 @@ class Picture:
     time_ns
         CLOCK_MONOTONIC of the frame: of the copy that a watcher got, else of its arrival.
     array
-        (H, W, C) as stored, C-contiguous.
+        (H, W, C) as stored, C-contiguous; of planes as RGBA.
     format
-        The surface's.
+        The surface's; of planes "rgba8unorm".
     """
 
     serial: int
@@ -120,6 +121,7 @@ class Feed(FlagClosing):
         self._subscriptions: list[Subscription] = []
         self._taken = 0
         self._stopping = False
+        self._reader = PictureReader()
         self._held = contextlib.ExitStack()  # the newest frame, unread
         self._held_frame: tuple[Any, Stamp | None] | None = None
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -257,12 +259,12 @@ class Feed(FlagClosing):
 
     def _read(self, surface: Any, stamp: Stamp | None) -> None:
         try:
-            array = np.ascontiguousarray(surface.read(_PATIENCE))
+            pixels, format = self._reader.read(surface, _PATIENCE)
         except (AcquireTimeout, AbandonedError):
             return  # a frame that never becomes whole; the next one comes
         self._taken += 1
         time_ns = time.monotonic_ns() if stamp is None else stamp.time_ns
-        picture = Picture(self._taken, time_ns, array, surface.format)
+        picture = Picture(self._taken, time_ns, np.ascontiguousarray(pixels), format)
         with self._changed:
             self._newest = picture
             subscriptions = tuple(self._subscriptions)
@@ -279,6 +281,8 @@ class Feed(FlagClosing):
                 self._read(self._held_frame[0].surface, self._held_frame[1])
         with contextlib.suppress(VkshareError):
             self._let_go()
+        with contextlib.suppress(VkshareError):
+            self._reader.close()
         with self._changed:
             self.end = why
             subscriptions = tuple(self._subscriptions)

@@ -282,8 +282,10 @@ def _surface_bundle(surface: Surface, text: str) -> Bundle:
 
 def _png_of(owned: Surface) -> bytes:
     from vkshare.view.display_pixels import to_rgba8
+    from vkshare.view.planar_pictures import PictureReader
 
-    return png(to_rgba8(owned.read(_PATIENCE), owned.format))
+    with contextlib.closing(PictureReader()) as reader:
+        return png(to_rgba8(*reader.read(owned, _PATIENCE)))
 
 
 def _shown_of(surface: Surface) -> Shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, UnsupportedError
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, UnsupportedError, VkshareError
 from vkshare.view import recording_files, recording_pixels
 from vkshare.view.backlog import Backlog
 from vkshare.view.frame_selection import SECOND, Chosen, FrameSelection
+from vkshare.view.planar_pictures import PictureReader
 from vkshare.view.recording_kinds import Destination
 from vkshare.view.sources import Source
 
@@ -77,6 +79,8 @@ class Recording:
         self._has_raised = False
         self._file: recording_files.RecordedFile | None = None
         self._first: _Picture | None = None  # without its pixels
+        self._format = ""  # of the source's newest picture
+        self._reader = PictureReader()
         self._shape: tuple[int, ...] = ()
         self._written = 0
         self._nbytes = 0
@@ -106,7 +110,7 @@ class Recording:
     def statistics(self) -> RecordingStatistics:
         selection, backlog, codec = self._selection, self._backlog, self.destination.encoder.codec
         end = self._end_ns if self._end_ns is not None else time.monotonic_ns()
-        format = "" if self._first is None else self._first.format
+        format = "" if self._first is None else self._format
         height, width = self._shape[:2] if self._shape else (0, 0)
         return RecordingStatistics(
             frames=self._written,
@@ -134,6 +138,8 @@ class Recording:
             self._fail(error)
         finally:
             self._end_ns = time.monotonic_ns()
+            with contextlib.suppress(VkshareError):
+                self._reader.close()
             self._source.close()
             self._backlog.end()
 
@@ -167,11 +173,12 @@ class Recording:
         if chosen is None:
             return
         try:
-            array = surface.read(_PATIENCE)
+            array, format = self._reader.read(surface, _PATIENCE)
         except (AcquireTimeout, AbandonedError):
             self._selection.missing += 1
             return
-        self._backlog.put(_Picture(array, surface.format, chosen))
+        self._format = surface.format
+        self._backlog.put(_Picture(array, format, chosen))
 
     # ---- the thread that encodes ---------------------------------------------------------------------------------
 

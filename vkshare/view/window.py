@@ -18,11 +18,12 @@ from vkshare.present.targets import Headless
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.view.display_pixels import to_rgba8
 from vkshare.view.fitting import first_size, fit
+from vkshare.view.planar_pictures import CONVERTED
 from vkshare.view.sources import Source, published_name
 from vkshare.view.window_input import WindowInput
 from vkshare.window.window import Window
 
-_AS_IT_IS = ("rgba8unorm", "bgra8unorm")  # formats that the GPU scales; others become RGBA by the CPU, as in a page
+_AS_IT_IS = ("rgba8unorm", "bgra8unorm")  # formats that the GPU scales; others but planes become RGBA by the CPU
 _AROUND = (0.07, 0.07, 0.08, 1.0)  # the colour beside the picture
 _REDRAW = 0.5  # seconds after which a picture at rest is drawn again: a window may have lost its pixels
 _LOOK = 0.5  # seconds between two looks whether a source that has ended is there again
@@ -265,6 +266,10 @@ class _Showing:
 
     def _keep(self, surface: Surface) -> None:
         """Copies a frame, whose surface goes back to the publisher, into a surface that the window can show."""
+        if surface.spec.format.is_planar:
+            picture = self._picture_for(surface, CONVERTED)
+            self._source.device.submit(self._source.device.record().blit(surface, picture, filter="nearest"))
+            return
         if surface.format not in _AS_IT_IS:
             self._picture_for(surface, "rgba8unorm").write(to_rgba8(surface.read(_PATIENCE), surface.format))
             return
