@@ -27,10 +27,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import vkshare as vks
+from support.pixel_formats import PLANAR
 from vkshare.ipc.descriptors import Descriptor
 
 PATIENCE = 10  # seconds that one descriptor may take
 SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+HDR = vks.Color("bt2020", "pq", "bt2020", "limited", "top-left")
 SIZES = (0, 1, 63, 4095, 4096, 8192, 1 << 20, 1 << 33, 1 << 40)
 
 
@@ -65,9 +67,10 @@ class Fuzzer:
         makers, device, keep = self._makers, self._device, self._stack.enter_context
         for size in ((24, 10), (64, 64)):
             for tiling in sorted(makers.capabilities.tilings):
-                with contextlib.suppress(vks.UnsupportedError):
-                    surface = keep(makers.create_surface(*size, tiling=tiling))
-                    yield self._of(surface.export(), device.open_surface)
+                for form, color in (("rgba8unorm", None), *((name, HDR) for name in PLANAR)):
+                    with contextlib.suppress(vks.UnsupportedError):
+                        surface = keep(makers.create_surface(*size, form, tiling=tiling, color=color))
+                        yield self._of(surface.export(), device.open_surface)
         for nbytes in (1, 4096, 100_001):
             yield self._of(keep(makers.create_buffer(nbytes)).export(), device.open_buffer)
         fence = keep(makers.create_fence(3))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import vkshare as vks
+from support.pixel_formats import PLANAR
 from support.random_walk import World
 from vkshare import vsync
 from vkshare.core import watching
@@ -24,9 +25,15 @@ from vkshare.core import watching
 FORMATS = (
     *("rgba8unorm", "rgba8unorm-srgb", "bgra8unorm", "r8unorm", "rgba16float", "rgb10a2unorm"),
     *("d16unorm", "d32float"),
+    *PLANAR,
 )
 DEPTH_TESTS = ("less", "less_equal", "greater", "always", "never", "equal")
 TILINGS = ("auto", "linear", "optimal")
+COLORS = (
+    *(None, None, None, vks.Color()),
+    vks.Color("bt601", "bt709", "bt601", "full", "center"),
+    vks.Color("bt2020", "pq", "bt2020", "limited", "top-left"),
+)
 CALLS: list[tuple[int, Callable[[World, random.Random], None]]] = []
 
 Function = Callable[[World, random.Random], None]
@@ -169,7 +176,8 @@ def submission(world: World, dice: random.Random) -> None:
 
 @weight(8)
 def surface(world: World, dice: random.Random) -> None:
-    options = {"tiling": dice.choice(TILINGS), "unowned": dice.choice(("raise", "raise", "discard"))}
+    unowned = dice.choice(("raise", "raise", "discard"))
+    options = {"tiling": dice.choice(TILINGS), "unowned": unowned, "color": dice.choice(COLORS)}
     shape = side(dice), side(dice), dice.choice(FORMATS[:2] if dice.random() < 0.7 else FORMATS)
     made = world.call(world.any(dice, "Device"), "create_surface", *shape, **options)
     if made is not None:
@@ -230,8 +238,15 @@ def view_use(world: World, dice: random.Random) -> None:
         array[...] = dice.randrange(256)
     world.call(mine, dice.choice(("surface", "shape", "strides", "dtype", "format", "layout", "writable", "__repr__")))
     world.call(mine, dice.choice(("__dlpack__", "__dlpack_device__", "__array__", "pillow", "image", "image_view")))
-    with contextlib.suppress(BufferError):
+    with contextlib.suppress(BufferError, vks.UnsupportedError):
         memoryview(mine).release()
+    parts = world.call(mine, "planes")
+    if parts:
+        plane = dice.choice(parts)
+        array = world.call(plane, "array")
+        if array is not None and array.flags.writeable and dice.random() < 0.3:
+            array[...] = dice.randrange(256)
+        world.call(plane, dice.choice(("surface", "shape", "strides", "dtype", "format", "writable", "__repr__")))
 
 
 @weight(12)
@@ -241,6 +256,15 @@ def pixels(world: World, dice: random.Random) -> None:
     if array is not None:
         world.call(mine, "write", array)
     world.call(mine, dice.choice(("spec", "width", "format", "tiling", "usage", "shape", "stride", "image", "mutex")))
+
+
+@weight(8)
+def planes(world: World, dice: random.Random) -> None:
+    mine = world.any(dice, "Surface")
+    arrays = world.call(mine, "read_planes")
+    if arrays is not None:
+        world.call(mine, "write_planes", arrays if dice.random() < 0.9 else arrays[:1])
+    world.call(mine, "color")
 
 
 @weight(2)
