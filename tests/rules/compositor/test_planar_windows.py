@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from support.planar_pictures import exact
 from support.render_servers import Place, open_cpu
 
 import vkshare as vks
-from vkshare.compositor import Desktop, Service
+from vkshare.compositor import Compositor, Desktop, Service
 
 pytest_plugins = ["support.compositor_fixtures"]
 pytestmark = pytest.mark.rule("Y7")
@@ -42,24 +43,43 @@ def test_a_window_in_planes_is_shown_in_its_colours(compose: Compose, vks_device
         shows(compositor, 12, 8, (1, 0, 0, 1))
 
 
-@pytest.mark.no_driver
-def test_a_window_of_another_process_keeps_the_colour_of_its_frames(
-    compose: Compose, stack: ExitStack, tmp_path: Path
-) -> None:
-    """The matrices differ in the green that these codes are."""
-    compositor = compose()
+@pytest.fixture
+def desktop(compositor: Compositor, stack: ExitStack, tmp_path: Path) -> Desktop:
+    """A client over a server."""
     service = stack.enter_context(Service([compositor], linger=0.05))
-    place = stack.enter_context(Place(tmp_path))
-    server = place.server(kinds=service.kinds)
-    device = stack.enter_context(open_cpu())
-    desktop = stack.enter_context(Desktop(server.path, device=device))
+    server = stack.enter_context(Place(tmp_path)).server(kinds=service.kinds)
+    return stack.enter_context(Desktop(server.path, device=stack.enter_context(open_cpu())))
+
+
+@pytest.fixture
+def compositor(compose: Compose) -> Compositor:
+    return compose()
+
+
+def _paint(frame: vks.Surface) -> tuple[np.ndarray[Any, Any], ...]:
+    planes = tuple(np.full((12, 16, 1), code, np.uint8) for code in (100, 90, 160))
+    frame.write_planes(planes)
+    return planes
+
+
+@pytest.mark.no_driver
+@pytest.mark.parametrize("kind", ["pipe", "surface"])
+def test_a_window_of_another_process_keeps_the_colour_of_its_frames(
+    compositor: Compositor, desktop: Desktop, stack: ExitStack, kind: str
+) -> None:
+    """The matrices differ in what these codes are."""
     colors = [vks.Color("bt709", "bt709", matrix, "full", "center") for matrix in ("bt601", "bt2020")]
     for x, color in zip((0, 32), colors, strict=True):
-        window = desktop.open_window(16, 12, "yuv444p", at=(x, 4), color=color)
-        with window.frame(timeout=20) as frame:
-            assert frame.surface.color == color
-            planes = tuple(np.full((12, 16, 1), code, np.uint8) for code in (100, 90, 160))
-            frame.surface.write_planes(planes)
+        if kind == "pipe":
+            window = desktop.open_window(16, 12, "yuv444p", at=(x, 4), color=color)
+            with window.frame(timeout=20) as frame:
+                assert frame.surface.color == color
+                planes = _paint(frame.surface)
+        else:
+            video = stack.enter_context(desktop.device.create_surface(16, 12, "yuv444p", color=color))
+            desktop.show(video, at=(x, 4))
+            with video.access(0, 1, 20):
+                planes = _paint(video)
         shows(compositor, x + 8, 8, (*exact(planes, "yuv444p", color)[0, 0], 1))
     assert pixel(compositor, 8, 8) != pixel(compositor, 40, 8)
 
