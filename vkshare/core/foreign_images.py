@@ -307,11 +307,17 @@ class ForeignImages(DeviceLifetime):
     def _foreign_spec(
         self, width: int, height: int, format: str | Format, tiling: str, usage: Iterable[str]
     ) -> ImageSpec:
-        limit = self._backend.adapter.capabilities.max_dimension
+        limit, form = self._backend.adapter.capabilities.max_dimension, formats.get(format)
+        if form.is_planar:
+            raise UnsupportedError(
+                f"a surface of {form} in memory of others",
+                "planes lie in memory of vkshare's own",
+                "use create_surface() and write_planes(), or a surface for each plane",
+            )
         return ImageSpec(
             arguments.integer("width", width, 1, limit),
             arguments.integer("height", height, 1, limit),
-            formats.get(format),
+            form,
             arguments.choice("tiling", tiling, _TILINGS),
             arguments.choices("usage", usage, USAGES),
         )

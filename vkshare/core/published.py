@@ -51,7 +51,7 @@ def find() -> list[Published]:
     Returns
     -------
     list of Published
-        Name, kind, size, format, rate and owner.
+        Name, kind, size, format, colour, rate and owner.
 
     Examples
     --------

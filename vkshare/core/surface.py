@@ -67,7 +67,7 @@ class Surface(KeyedMemory[Image, View], Watchable):
 
     @property
     def spec(self) -> ImageSpec:
-        """Size, format, tiling and usage."""
+        """Size, format, tiling, usage and colour."""
         return self._spec
 
     @property

@@ -336,7 +336,7 @@ class MemoryDescriptor(Descriptor):
 class SurfaceDescriptor(MemoryDescriptor):
     """A surface on its way to another device or process: ``device.open_surface(descriptor)`` opens it there.
 
-    Carries the image's size, format, tiling and usage, its memory (one fd), its keyed-mutex page
+    Carries the image's size, format, colour, tiling and usage, its memory (one fd), its keyed-mutex page
     (one fd) and, where the driver can export semaphores, its timeline (one fd).
     """
 
@@ -344,7 +344,7 @@ class SurfaceDescriptor(MemoryDescriptor):
 
     @property
     def spec(self) -> ImageSpec:
-        """Size, format, tiling and usage."""
+        """Size, format, tiling, usage and colour."""
         return _image_of(self._part("vks_surface_body"))
 
     def __repr__(self) -> str:

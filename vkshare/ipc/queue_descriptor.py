@@ -52,7 +52,7 @@ class QueueDescriptor(Descriptor):
 
     @property
     def spec(self) -> Spec:
-        """The size, format, tiling and usage of all surfaces; of buffers, bytes and usage."""
+        """The size, format, tiling, usage and colour of all surfaces; of buffers, bytes and usage."""
         return spec_of(self._surface(0))
 
     def _open_pages(self) -> tuple[int, ...]:

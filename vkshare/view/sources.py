@@ -82,9 +82,9 @@ class Source(FlagClosing):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a picture."""
+        """Bytes of a picture as it is read: planes become RGBA."""
         spec = self.surface.spec
-        return int(spec.width * spec.height * spec.format.bytes_per_pixel)
+        return int(spec.width * spec.height * (4 if spec.format.is_planar else spec.format.bytes_per_pixel))
 
     def stamp(self, metadata: bytes) -> tuple[int | None, int]:
         """A frame's serial number, and its time by CLOCK_MONOTONIC in nanoseconds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,30 @@ def test_planes_of_the_cpu_backend_are_opened_as_they_lie_or_refused(
             opened.write_planes([plane + 1 for plane in written])
         with video.access(2, 0, 30):
             assert all((one == other + 1).all() for one, other in zip(video.read_planes(), written, strict=True))
+
+
+@pytest.mark.rule("Y1", "E2", "E3", "E4")
+def test_memory_of_others_has_no_planes(device: vks.Device) -> None:
+    fd = os.memfd_create("planes", os.MFD_ALLOW_SEALING)
+    size: dict[str, Any] = {"width": 16, "height": 16, "format": "nv12"}
+    for call in (
+        lambda: device.import_memory(fd, size=4096, **size),
+        lambda: device.adopt_image(1, **size),
+        lambda: device.share_array(np.zeros((16, 16, 1), np.uint8), format="nv12"),
+        lambda: device.share_array(np.zeros((16, 16, 1), np.uint8), format="nv12", copy=True),
+    ):
+        with pytest.raises(UnsupportedError, match=r"memory of vkshare's own; use create_surface\(\) and write_planes"):
+            call()
+    os.close(fd)
+
+
+@pytest.mark.rule("Y1", "E7")
+def test_tight_rows_of_planes_are_tight_or_refused(device: vks.Device) -> None:
+    for name in PLANAR:
+        with device.create_surface(2 * device.capabilities.row_alignment, 4, name, stride="tight") as video:
+            assert video.stride == video.width * video.spec.format.bytes_per_pixel
+    with pytest.raises(UnsupportedError, match="need no padding, such as"):
+        device.create_surface(34, 4, "nv12", stride="tight")
 
 
 # ---- colours --------------------------------------------------------------------------------------------------------
