@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from vkshare.backends.base import Memory, Spec
 from vkshare.core import event_loop, pixels
@@ -237,6 +237,11 @@ class KeyedMemory(Closable, SurfaceCore, Generic[MemoryOf, ViewOf]):
                 )
                 self._image = self._zeros = self._mapped_memory = None
                 device._deletion_queue.reap()
+
+    @property
+    def _whole(self) -> Self:
+        """The owner of the mapped memory: itself; of a plane, the surface."""
+        return self
 
     def _open_image(self) -> MemoryOf:
         self.device._check()

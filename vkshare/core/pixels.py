@@ -124,19 +124,23 @@ def _too_late(surface: Shared, call: str, deadline: Deadline) -> AcquireTimeout:
 def over(surface: Shared | Plane) -> Array:
     """A writable array over the memory itself. The array keeps the memory alive, closed surface or not."""
     with surface.device._lock:
-        if surface._mapped_memory is None:
-            surface._mapped_memory = _mapped_memory(surface)
-        return np.asarray(surface._mapped_memory)
+        whole: Shared = surface._whole
+        if whole._mapped_memory is None:
+            whole._mapped_memory = _mapped_memory(whole)
+        if surface is whole:
+            return np.asarray(whole._mapped_memory)
+        return np.asarray(_mapped_memory(surface, whole._mapped_memory))
 
 
-def _mapped_memory(surface: Shared | Plane) -> MappedMemory:
+def _mapped_memory(surface: Shared | Plane, whole: MappedMemory | None = None) -> MappedMemory:
+    """Of a plane it keeps that of the whole, for which the image's deletion waits."""
     mapped = surface._mapped
     if mapped is None:
         raise ClosedError(f"this {surface._kind} is closed: {surface!r}")
     address = np.frombuffer(mapped, np.uint8).ctypes.data
     strides = surface._strides
     assert strides is not None  # mapped memory has its elements in order
-    return MappedMemory(address, mapped, surface.shape, strides, surface._dtype.str)
+    return MappedMemory(address, (mapped, whole), surface.shape, strides, surface._dtype.str)
 
 
 def checked(surface: Surface, array: Any) -> Array:

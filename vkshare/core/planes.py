@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vkshare.core import pixels
-from vkshare.core.deletion_queue import MappedMemory
 
 if TYPE_CHECKING:
+    from vkshare.backends.base import Image, ImageSpec
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
     from vkshare.formats import Format
@@ -27,7 +27,6 @@ class Plane:
         self.format: Format = spec.format.planes[index]
         self.width, self.height = spec.format.plane_size(index, spec.width, spec.height)
         self._layout = surface._open_image().planes[index]
-        self._mapped_memory: MappedMemory | None = None
 
     @property
     def device(self) -> Device:
@@ -61,6 +60,17 @@ class Plane:
 
     def _refuse_planes(self, call: str, instead: str) -> None:
         pass
+
+    @property
+    def _whole(self) -> Surface:
+        return self.surface
+
+    @property
+    def _spec(self) -> ImageSpec:
+        return self.surface.spec
+
+    def _open_image(self) -> Image:
+        return self.surface._open_image()
 
     def _cpu_access(self, timeout: float | None = None) -> None:
         self.surface._cpu_access(timeout)

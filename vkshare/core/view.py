@@ -314,5 +314,6 @@ def _unmapped(what: str, surface: KeyedMemory[Any, Any]) -> UnsupportedBufferErr
         hint = "use buffer.read() and write(), or vkshare.interop.cuda"
     else:
         others = ', surface.to_linear(), or create_surface(..., tiling="linear")'
-        hint = "use surface.read() and write()" + ("" if spec.format.is_depth else others)
+        calls = "read_planes() and write_planes()" if spec.format.is_planar else "read() and write()"
+        hint = f"use surface.{calls}" + ("" if spec.format.is_depth else others)
     return UnsupportedBufferError(what, f"the memory of {surface!r} cannot be mapped", hint)

@@ -53,6 +53,33 @@ def test_planes_are_written_read_and_seen_without_a_copy(device: vks.Device, nam
 
 
 @pytest.mark.rule("Y1")
+@pytest.mark.driver_dependent
+def test_the_array_of_a_plane_outlives_its_surface(device: vks.Device) -> None:
+    if not device.capabilities.host_visible:
+        pytest.skip("the CPU sees no surface of this device")
+    surface = device.create_surface(640, 480, "i420", tiling="linear", usage=("copy",))
+    with surface.access() as view:
+        surface.write_planes([np.full(plane.shape, 5 + i, np.uint8) for i, plane in enumerate(surface.read_planes())])
+        arrays = [plane.array for plane in view.planes]
+    del view
+    surface.close()
+    device.wait_idle()
+    assert [np.unique(each).tolist() for each in arrays] == [[5], [6], [7]]
+
+
+@pytest.mark.rule("Y1")
+@pytest.mark.driver_dependent
+def test_planes_in_the_drivers_own_order_have_no_array(device: vks.Device) -> None:
+    if "optimal" not in device.capabilities.tilings:
+        pytest.skip("rows lie in order on the CPU backend")
+    with device.create_surface(8, 8, "nv12", tiling="optimal") as surface, surface.access() as view:
+        for plane in view.planes:
+            assert plane.strides is None
+            with pytest.raises(UnsupportedError, match=r"use surface.read_planes\(\) and write_planes\(\)"):
+                _ = plane.array
+
+
+@pytest.mark.rule("Y1")
 def test_a_format_of_one_plane_has_that_plane(device: vks.Device) -> None:
     with device.create_surface(5, 3) as surface, surface.access() as view:
         surface.write_planes([np.full((3, 5, 4), 7, np.uint8)])
