@@ -133,7 +133,7 @@ def over(surface: Shared | Plane) -> Array:
 
 
 def _mapped_memory(surface: Shared | Plane, whole: MappedMemory | None = None) -> MappedMemory:
-    """Of a plane it keeps that of the whole, for which the image's deletion waits."""
+    """The memory of a plane keeps that of the whole, for which the image's deletion waits."""
     mapped = surface._mapped
     if mapped is None:
         raise ClosedError(f"this {surface._kind} is closed: {surface!r}")
