@@ -7,6 +7,7 @@ from vkshare import interop as interop
 from vkshare import remote as remote
 from vkshare import server as server
 from vkshare import testing as testing
+from vkshare import video as video
 from vkshare import view as view
 from vkshare import vsync as vsync
 from vkshare.color import Color as Color
@@ -50,6 +51,7 @@ from vkshare.errors import RemoteLostError as RemoteLostError
 from vkshare.errors import StillDrawingError as StillDrawingError
 from vkshare.errors import SurfaceLostError as SurfaceLostError
 from vkshare.errors import UnsupportedError as UnsupportedError
+from vkshare.errors import VideoError as VideoError
 from vkshare.errors import VkshareError as VkshareError
 from vkshare.errors import VulkanError as VulkanError
 from vkshare.formats import Format as Format

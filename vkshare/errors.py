@@ -169,3 +169,27 @@ class RemoteLostError(VkshareError):
 
 class RemoteDeviceLostError(RemoteLostError, DeviceLostError):
     """A remote device is lost, because the connection to the machine that it draws on is gone."""
+
+
+class VideoError(VkshareError):
+    """A video file is damaged, or none.
+
+    Parameters
+    ----------
+    path
+        The file.
+    position
+        Seconds after its first frame, of the newest one that was read; None: before the first one.
+    why
+        What is wrong.
+    """
+
+    def __init__(self, path: str, position: float | None, why: str) -> None:
+        super().__init__(path, position, why)
+        self.path = path
+        self.position = position
+        self.why = why
+
+    def __str__(self) -> str:
+        where = "" if self.position is None else f", after {self.position:.3f} s"
+        return f"{self.path}{where}: {self.why}"

@@ -5,6 +5,8 @@ The memory itself if it is host-visible, else a copy through a staging surface.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,24 +75,36 @@ def write_planes(
     surface: Surface, planes: tuple[Plane, ...], arrays: tuple[Array, ...], timeout: float | None = None
 ) -> None:
     """Surface.write_planes(); `arrays` have the shapes and the types of the memory."""
-    if not surface.spec.format.is_planar:
-        return write(surface, arrays[0], timeout)
+
+    def fill(targets: Sequence[Array]) -> None:
+        for target, array in zip(targets, arrays, strict=True):
+            target[...] = array
+
+    fill_planes(surface, planes, fill, timeout)
+
+
+def fill_planes(
+    surface: Surface,
+    planes: tuple[Plane, ...],
+    fill: Callable[[Sequence[Array]], None],
+    timeout: float | None = None,
+) -> None:
+    """Has `fill` write each plane, (H, W, C): the memory itself, or that from which it is copied on the GPU."""
     deadline = Deadline(timeout)
     surface._open_image()
     try:
         if surface.is_host_visible:
             surface._cpu_access(deadline.left())
-            for plane, array in zip(planes, arrays, strict=True):
-                over(plane)[...] = array
+            fill([over(plane) for plane in planes])
         else:
-            _upload_planes(surface, arrays)
+            _upload_planes(surface, planes, fill)
     except TimeoutError:
         raise _too_late(surface, "write_planes", deadline) from None
     except NotOwnerError:
         if not surface._discards:
             raise
         return
-    surface.device._count_copy(sum(each.nbytes for each in arrays))
+    surface.device._count_copy(surface.spec.nbytes)
 
 
 def write(surface: Shared, pixels: Array, timeout: float | None = None) -> None:
@@ -167,23 +181,24 @@ def _download(surface: Shared, image: Memory, deadline: Deadline) -> Array:
 def _download_planes(surface: Surface, planes: tuple[Plane, ...], deadline: Deadline) -> tuple[Array, ...]:
     stage, commands = _staged(surface, surface._open_image(), surface.spec.nbytes, upload=False)
     surface.device.submit(commands).wait(deadline.left())
-    found, offset = [], 0
-    for plane in planes:
-        shape, dtype = plane.shape, plane._dtype
-        count = int(np.prod(shape))
-        found.append(np.frombuffer(stage.data, dtype, count, offset).reshape(shape).copy())
-        offset += count * dtype.itemsize
-    return tuple(found)
+    return tuple(array.copy() for array in _staged_planes(stage, planes))
 
 
-def _upload_planes(surface: Surface, arrays: tuple[Array, ...]) -> None:
+def _upload_planes(surface: Surface, planes: tuple[Plane, ...], fill: Callable[[Sequence[Array]], None]) -> None:
     """As _upload()."""
     stage, commands = _staged(surface, surface._open_image(), surface.spec.nbytes, upload=True)
-    offset = 0
-    for array in arrays:
-        np.frombuffer(stage.data, array.dtype, array.size, offset).reshape(array.shape)[...] = array
-        offset += array.nbytes
+    fill(_staged_planes(stage, planes))
     surface.device.submit(commands)
+
+
+def _staged_planes(stage: Stage, planes: tuple[Plane, ...]) -> list[Array]:
+    """The planes in a staging surface, one behind the other."""
+    found, offset = [], 0
+    for plane in planes:
+        count = math.prod(plane.shape)
+        found.append(np.frombuffer(stage.data, plane._dtype, count, offset).reshape(plane.shape))
+        offset += count * plane._dtype.itemsize
+    return found
 
 
 def _upload(surface: Shared, image: Memory, pixels: Array) -> None:

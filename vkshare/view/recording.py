@@ -9,7 +9,7 @@ from vkshare.core.device import Device
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.forks import OwnLock
-from vkshare.view import recording_kinds
+from vkshare.video import kinds
 from vkshare.view.frame_selection import FrameSelection
 from vkshare.view.recording_threads import Recording
 from vkshare.view.recording_threads import RecordingStatistics as RecordingStatistics
@@ -95,7 +95,7 @@ def record(
         seconds = arguments.number("seconds", seconds, 0.001, _LONGEST)
     if frames is not None:
         frames = arguments.integer("frames", frames, 1, _MOST_FRAMES)
-    destination = recording_kinds.destination(path, codec=codec, crf=crf, force=force)
+    destination = kinds.destination(path, codec=codec, crf=crf, force=force)
     if destination.is_one_picture:
         frames = 1
     arguments.flag("drop", drop)

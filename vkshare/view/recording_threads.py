@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, UnsupportedError, VkshareError
+from vkshare.video.kinds import Destination
 from vkshare.view import recording_files, recording_pixels
 from vkshare.view.backlog import Backlog
 from vkshare.view.frame_selection import SECOND, Chosen, FrameSelection
 from vkshare.view.planar_pictures import PictureReader
-from vkshare.view.recording_kinds import Destination
 from vkshare.view.sources import Source
 
 _SLICE = 0.05  # seconds between two looks whether the recording is to end

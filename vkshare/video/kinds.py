@@ -1,4 +1,4 @@
-"""The kinds of files that recordings have, by their names' endings, and the encoders for each. Loads no PyAV."""
+"""The kinds of files that are written, by their names' endings, and the encoders for each. Loads no PyAV."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from vkshare.errors import UnsupportedError
 from vkshare.util import arguments
+from vkshare.video.decoder import load_av
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ _NUMBER = re.compile(r"%(0\d{1,2})?d")
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a recording goes, checked as far as that can be done before its first frame."""
+    """Where frames are written, checked as far as that can be done before the first one."""
 
     path: Path
     kind: FileKind
@@ -139,21 +140,6 @@ def check_writable(path: Path, *, force: bool) -> None:
         raise FileExistsError(f"{str(path)!r} exists; choose another name, or replace it with force (--force)")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise PermissionError(f"{str(path)!r} may not be written")
-
-
-def load_av() -> Any:
-    """PyAV.
-
-    Raises
-    ------
-    UnsupportedError
-        It is not installed.
-    """
-    try:
-        import av
-    except ImportError as error:
-        raise UnsupportedError("a recording", f"PyAV is not there ({error})", "pip install 'vkshare[view]'") from None
-    return av
 
 
 def encoder_of(codecs: Sequence[str]) -> EncoderChoice:

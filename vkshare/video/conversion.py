@@ -1,0 +1,39 @@
+"""Conversions of frames by FFmpeg's swscale: for planes that no surface has, and for frames of another size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vkshare.color import Color
+
+
+def converted(frame: Any, width: int, height: int, pixel_format: str, color: Color) -> Any:
+    """A frame in another size and pixel format, as exact as swscale can.
+
+    Parameters
+    ----------
+    frame
+        PyAV's.
+    width, height, pixel_format
+        Of the result.
+    color
+        Of the frame: what its codes mean.
+    """
+    from av.video import reformatter as to
+
+    matrices = {"bt709": to.Colorspace.ITU709, "bt601": to.Colorspace.ITU601, "bt2020": to.Colorspace.BT2020}
+    matrix = matrices.get(color.matrix, to.Colorspace.ITU709)
+    own = to.ColorRange.JPEG if color.range == "full" else to.ColorRange.MPEG
+    is_rgb = pixel_format.startswith(("rgba", "bgra"))
+    flags = to.Interpolation.BICUBIC | to.Interpolation.ACCURATE_RND | to.Interpolation.FULL_CHR_H_INT
+    result = frame.reformat(
+        width=width,
+        height=height,
+        format=pixel_format,
+        src_colorspace=matrix,
+        dst_colorspace=matrix,
+        src_color_range=own,
+        dst_color_range=to.ColorRange.JPEG if is_rgb else own,
+        interpolation=flags,
+    )
+    return result

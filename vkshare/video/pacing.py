@@ -1,0 +1,69 @@
+"""When the frames of a video are shown: each at the tick nearest its time. Knows no reader, thread or clock."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+_SECOND = 1_000_000_000  # nanoseconds
+
+
+class Pacing:
+    """Decides for each tick of a display which frame it shows, and counts what went wrong."""
+
+    def __init__(self) -> None:
+        self.shown = 0  # frames
+        self.late = 0  # of these, frames that were shown at a tick after the nearest one
+        self.dropped = 0  # frames that no tick showed
+        self._origin: int | None = None  # ns of the display's clock at which time 0 is shown; None: the next frame says
+        self._paused_at: int | None = None
+
+    def restart(self) -> None:
+        """The next frame is on time, whenever it comes: after a seek, and after a gap in the ticks."""
+        self._origin = None
+
+    def pause(self, output_ns: int) -> None:
+        """The frame that is shown stays, from the tick with that output time on."""
+        if self._paused_at is None:
+            self._paused_at = output_ns
+
+    def resume(self, output_ns: int) -> None:
+        """Time goes on with the tick that has that output time."""
+        if self._paused_at is not None and self._origin is not None:
+            self._origin += output_ns - self._paused_at
+        self._paused_at = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether pause() was called last."""
+        return self._paused_at is not None
+
+    def is_due(self, time: Fraction, output_ns: int, interval_ns: int) -> bool:
+        """Whether a frame is to be shown at a tick, or should have been before: the tick is the nearest one or later.
+
+        Parameters
+        ----------
+        time
+            Of the frame, seconds.
+        output_ns
+            When what is drawn for the tick becomes visible.
+        interval_ns
+            From this tick to the next.
+        """
+        if self._paused_at is not None:
+            return self._origin is None
+        return self._origin is None or 2 * (self._due(time) - output_ns) <= interval_ns
+
+    def show(self, time: Fraction, output_ns: int, interval_ns: int) -> None:
+        """A frame is shown, from this tick on."""
+        if self._origin is None:
+            self._origin = output_ns - round(time * _SECOND)
+        self.shown += 1
+        self.late += 2 * (output_ns - self._due(time)) > interval_ns
+
+    def drop(self) -> None:
+        """A frame is not shown, because the next one is due at the same tick."""
+        self.dropped += 1
+
+    def _due(self, time: Fraction) -> int:
+        assert self._origin is not None
+        return self._origin + round(time * _SECOND)
