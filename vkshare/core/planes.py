@@ -81,9 +81,7 @@ class Plane:
 
 def of(surface: Surface) -> tuple[Plane, ...]:
     """The planes of a surface; a format of one plane has that one."""
-    if surface._planes is None:
-        surface._planes = tuple(Plane(surface, index) for index in range(len(surface.spec.format.planes)))
-    return surface._planes
+    return tuple(Plane(surface, index) for index in range(len(surface.spec.format.planes)))
 
 
 def checked(surface: Surface, arrays: Any) -> tuple[pixels.Array, ...]:

@@ -58,7 +58,6 @@ class Surface(KeyedMemory[Image, View], Watchable):
         spec = shared_image.thing.spec
         self._spec: ImageSpec = spec
         self._copied = 0  # bytes, when it was made of another API's memory
-        self._planes: tuple[planes.Plane, ...] | None = None
         extent: dict[str, Any] = {"width": spec.width, "height": spec.height, "format": spec.format.code}
         extent["color"] = spec.color.codes
         super().__init__(device, shared_image, extent, **options)

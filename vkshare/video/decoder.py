@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from vkshare.errors import UnsupportedError, VideoError
+from vkshare.util.closing import on_error
 
 # Demultiplexers that open no other file: a playlist could name any file of this machine, or a device that never ends.
 _CONTAINERS = (
@@ -18,7 +19,12 @@ _CONTAINERS = (
     "yuv4mpegpipe,gif,apng,asf,nut,mxf,dv,rm,wtv,png_pipe,jpeg_pipe,webp_pipe,bmp_pipe,tiff_pipe"
 )
 _MOST_PIXELS = 1 << 26  # 8K has half of them; a header that declares more is refused before memory is taken
+_LONGEST_SIDE = 1 << 14
+_OTHER_ERRORS = (OSError, ValueError, ArithmeticError, LookupError, MemoryError)  # of PyAV, by damaged headers
 _MOST_ERRORS = 100  # in a row, without a frame
+_STEPS_BACK = (Fraction(1), Fraction(5), None)  # seconds; None: to the start
+# Decoders of FFmpeg 8 whose threads by frames wait for each other for ever, in some damaged files.
+_HANGING = ("hevc", "vvc")
 _COUNTED = ("mov", "mp4")  # containers whose number of frames is that of their index
 _PROBED = str(5 << 20)  # bytes that FFmpeg may read in search of the stream's kind
 
@@ -96,7 +102,10 @@ class Decoder:
         self.name = source if isinstance(source, str) else str(getattr(source, "name", "") or "a file object")
         self.position: Fraction | None = None  # of the newest frame
         self._container: Any = None
-        self._begin()
+        self._target: Fraction | None = None  # of a seek: frames that end before it are skipped
+        self._steps: list[Fraction | None] = []  # of a seek: how far before the target to begin, if it goes too far
+        with on_error(self.close):
+            self._begin()
 
     def _begin(self) -> None:
         """Opens the file, at its start."""
@@ -107,18 +116,25 @@ class Decoder:
             if not streams:
                 raise self._error("it has no video stream")
             self._stream = stream = streams[0]
-            stream.thread_type = "AUTO"
             codec = stream.codec_context
+            if codec is None:
+                raise self._error("FFmpeg has no decoder for its codec")
+            codec.thread_type = "SLICE" if codec.codec.name in _HANGING else "AUTO"
             codec.thread_count = self._threads
             # A damaged picture is an error: without "explode" FFmpeg makes up what is missing.
             codec.options = {"max_pixels": str(_MOST_PIXELS), "err_detect": "explode"}
             self.width, self.height = codec.width, codec.height
-            if not (self.width > 0 and self.height > 0 and self.width * self.height <= _MOST_PIXELS):
-                raise self._error(f"its size is {self.width}x{self.height}; allowed are {_MOST_PIXELS:,} pixels")
+            self._check_size()
             self.time_base = Fraction(stream.time_base or 0) or Fraction(1, 90_000)
             self._rate = stream.average_rate or stream.guessed_rate
             self._origin = Fraction(stream.start_time or 0) * self.time_base
         self._rewound()
+
+    def _check_size(self) -> None:
+        width, height = self.width, self.height
+        if min(width, height) <= 0 or max(width, height) > _LONGEST_SIDE or width * height > _MOST_PIXELS:
+            size = f"its size is {width}x{height}" if width else "its size is not known, or too large"
+            raise self._error(f"{size}; allowed are sides up to {_LONGEST_SIDE}, and {_MOST_PIXELS:,} pixels")
 
     def _open(self) -> Any:
         options = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file", "probesize": _PROBED}
@@ -133,7 +149,6 @@ class Decoder:
         self._waiting: deque[Any] = deque()
         self._count = 0  # packets since the start; -1 after a seek into the file
         self._errors_in_row = 0
-        self._skip_until: Fraction | None = None
         self._first: Picture | None = None
         self._last: Picture | None = None
 
@@ -175,15 +190,17 @@ class Decoder:
         first, self._first = self._first, None
         if first is not None:
             return first
-        while True:
-            picture = self._decoded()
-            if picture is None:
-                return None
+        while (picture := self._decoded()) is not None:
             self.position, self._last = picture.pts, picture
-            until = self._skip_until
-            if until is None or picture.pts + picture.duration > until:
-                self._skip_until = None
+            target = self._target
+            if target is None:
                 return picture
+            if picture.pts > target and self._steps:  # the container's seek went too far
+                self._go(target, self._steps.pop(0))
+            elif picture.pts + picture.duration > target:
+                self._target = None
+                return picture
+        return None
 
     def peek(self) -> Picture:
         """Return the first frame, which next() returns once more.
@@ -249,20 +266,25 @@ class Decoder:
         UnsupportedError
             The file object cannot seek.
         """
+        self._steps = list(_STEPS_BACK) if position > 0 else [None]
+        self._target = position
+        self._go(position, Fraction(0))
+
+    def _go(self, position: Fraction, back: Fraction | None) -> None:
+        """Continue at a keyframe that much before the position; None: at the start."""
+        before = Fraction(0) if back is None else max(Fraction(0), position - back)
         try:
-            if position > 0:
-                ticks = int((position + self._origin) / self.time_base)
-                self._container.seek(ticks, stream=self._stream, backward=True)
-            else:
-                self._container.seek(self._stream.start_time or 0, stream=self._stream, backward=True)
+            if back is None:
+                raise ValueError
+            ticks = int((before + self._origin) / self.time_base)
+            self._container.seek(ticks, stream=self._stream, backward=True)
             self._rewound()
-            self._count = 0 if position <= 0 else -1
-        except (OSError, ValueError):  # a stream without an index, such as a bare .h264
+            self._count = 0 if before == 0 else -1
+        except (self._av.error.FFmpegError, OSError, ValueError):  # a stream without an index, such as a bare .h264
             try:
                 self._begin()
             except OSError as error:
                 raise UnsupportedError(f"seeking in {self.name}", f"the file object cannot ({error})") from None
-        self._skip_until = position if position > 0 else None
 
     def close(self) -> None:
         """Closes the file. Idempotent."""
@@ -284,7 +306,6 @@ class Decoder:
             yield
         except (VideoError, UnsupportedError):
             raise
-        except (OSError, ValueError, ArithmeticError, LookupError, MemoryError, RuntimeError) as error:
-            # FFmpegError is an OSError or a ValueError. A damaged header can make PyAV's own arithmetic fail.
+        except (self._av.error.FFmpegError, *_OTHER_ERRORS) as error:
             words = getattr(error, "strerror", "") or str(error) or type(error).__name__
             raise self._error(f"{what} ({words})") from error

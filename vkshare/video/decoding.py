@@ -24,7 +24,7 @@ _NUMBER = 8  # bytes of a pair: the key of its Entry
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the thread says about a frame on its way."""
+    """A frame on its way, as the thread describes it."""
 
     generation: int  # of the seek that it belongs to
     pts: Fraction
@@ -77,7 +77,7 @@ class Decoding:
             return self._generation
 
     def entry(self, pair: bytes) -> Entry | None:
-        """What the thread says about a frame that was received; None: it was sent before the newest seek."""
+        """Return the description of a frame that was received; None: it was sent before the newest seek."""
         found = self._entries.pop(int.from_bytes(pair[:_NUMBER], "little"))
         return found if found.generation == self._generation else None
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 _SECOND = 1_000_000_000  # nanoseconds
+# A frame midway between two ticks is for the later one, also where the ticks tremble by this part of an interval: 24
+# frames a second would be shown for 2, 3, 3 and 2 ticks of 60 now and then, and not for 2 and 3 in turn.
+_TIE = 64
 
 
 class Pacing:
@@ -37,33 +40,34 @@ class Pacing:
         """Whether pause() was called last."""
         return self._paused_at is not None
 
-    def is_due(self, time: Fraction, output_ns: int, interval_ns: int) -> bool:
-        """Whether a frame is to be shown at a tick, or should have been before: the tick is the nearest one or later.
+    def takes(self, time: Fraction, output_ns: int, interval_ns: int) -> bool:
+        """Return whether a tick is the nearest one to a frame's time, or a later one.
 
         Parameters
         ----------
         time
-            Of the frame, seconds.
+            Of the frame, or of its end; seconds.
         output_ns
-            When what is drawn for the tick becomes visible.
+            When the tick's picture becomes visible.
         interval_ns
             From this tick to the next.
         """
-        if self._paused_at is not None:
-            return self._origin is None
-        return self._origin is None or 2 * (self._due(time) - output_ns) <= interval_ns
+        if self._origin is None:
+            self._origin = output_ns - round(time * _SECOND)
+            if self._paused_at is not None:
+                self._paused_at = output_ns
+            return True
+        return self._paused_at is None and 2 * (self._due(time) - output_ns) <= interval_ns - interval_ns // _TIE
 
     def show(self, time: Fraction, output_ns: int, interval_ns: int) -> None:
         """A frame is shown, from this tick on."""
-        if self._origin is None:
-            self._origin = output_ns - round(time * _SECOND)
         self.shown += 1
-        self.late += 2 * (output_ns - self._due(time)) > interval_ns
+        self.late += 2 * (output_ns - self._due(time)) > interval_ns + interval_ns // _TIE
 
     def drop(self) -> None:
         """A frame is not shown, because the next one is due at the same tick."""
         self.dropped += 1
 
     def _due(self, time: Fraction) -> int:
-        assert self._origin is not None
+        assert self._origin is not None  # takes() came before
         return self._origin + round(time * _SECOND)

@@ -52,7 +52,7 @@ _NATURAL = {"p010le": "p010", "yuv420p10le": "p010", "nv12": "nv12", "nv16": "nv
 _BY_CHROMA = {(2, 2): "i420", (2, 1): "nv16", (1, 1): "yuv444p"}
 _PACKED = {"rgba8unorm": "rgba", "bgra8unorm": "bgra", "rgba16unorm": "rgba64le"}  # by swscale
 
-# ITU-T H.273, and FFmpeg's numbers, which are the same. What vkshare has no name for is taken as the nearest.
+# ITU-T H.273, and FFmpeg's numbers, which are the same. Numbers without a name here are taken as the nearest.
 _PRIMARIES = {1: "bt709", 4: "bt601-625", 5: "bt601-625", 6: "bt601", 7: "bt601", 9: "bt2020"}
 _TRANSFERS = {1: "bt709", 6: "bt709", 8: "linear", 13: "srgb", 14: "bt709", 15: "bt709", 16: "pq", 18: "hlg"}
 _MATRICES = {1: "bt709", 4: "bt601", 5: "bt601", 6: "bt601", 9: "bt2020", 10: "bt2020"}
@@ -61,7 +61,7 @@ _LARGEST_SD = 576  # rows: video without a matrix is taken for BT.601 up to here
 
 
 class Plan(NamedTuple):
-    """What becomes of frames of one pixel format."""
+    """The surfaces that frames of one pixel format become."""
 
     format: str  # of the surface
     pixel_format: str  # of the frame that is copied: its own, or the one that swscale makes of it
@@ -112,7 +112,7 @@ def packed(name: str) -> str:
 def color_of(frame: Any) -> Color:
     """Return what a frame's codes mean: as it says, or as video of its size usually does.
 
-    PyAV does not tell the siting of chroma: it is "left", as MPEG's video has it, and "center" in JPEG's.
+    PyAV gives no siting of chroma: "left" is returned, as MPEG's video has it, and "center" for JPEG's.
     """
     if frame.format.is_rgb or frame.format.has_palette:
         return Color(

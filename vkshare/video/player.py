@@ -98,7 +98,7 @@ class Player(FlagClosing):
         output, interval = tick.output_time, _nanoseconds(tick)
         due: _Held | None = None
         try:
-            while self._fetch() and self._pacing.is_due(self._next_frame.time, output, interval):
+            while self._fetch() and self._pacing.takes(self._next_frame.time, output, interval):
                 if due is not None:
                     self._pacing.drop()
                     due.give_back()
@@ -144,7 +144,7 @@ class Player(FlagClosing):
         """Counts a tick at which the frame that is shown is over, and the next one not there."""
         tick, shown = self._tick, self._shown
         if tick is not None and shown is not None:
-            self._waited += self._pacing.is_due(shown.frame.until, tick.output_time, _nanoseconds(tick))
+            self._waited += self._pacing.takes(shown.frame.until, tick.output_time, _nanoseconds(tick))
 
     @property
     def is_over(self) -> bool:
@@ -153,7 +153,7 @@ class Player(FlagClosing):
             return False
         if self._shown is None or self._tick is None:
             return True
-        return self._pacing.is_due(self._shown.frame.until, self._tick.output_time, _nanoseconds(self._tick))
+        return self._pacing.takes(self._shown.frame.until, self._tick.output_time, _nanoseconds(self._tick))
 
     @property
     def is_paused(self) -> bool:
@@ -161,12 +161,12 @@ class Player(FlagClosing):
         return self._pacing.is_paused
 
     def pause(self) -> None:
-        """The frame that is shown stays. Without effect while the player is paused."""
+        """Keeps the frame that is shown. Without effect while the player is paused."""
         if self._tick is not None:
             self._pacing.pause(self._tick.output_time)
 
     def resume(self) -> None:
-        """Time goes on, at the newest tick that frame_at() saw."""
+        """Goes on, at the newest tick that frame_at() saw."""
         if self._tick is not None:
             self._pacing.resume(self._tick.output_time)
 

@@ -69,7 +69,7 @@ class VideoFrame:
 
     @property
     def color(self) -> Color:
-        """What the codes mean."""
+        """The meaning of the codes."""
         return self.surface.color
 
 
@@ -98,8 +98,8 @@ def open(
         Of the surfaces. "auto": the file's own where vkshare has it: nv12, i420, p010, nv16 or yuv444p; else
         rgba8unorm, or rgba16unorm where the file has more than 8 bits. Another format is converted to on the device.
     color
-        What the file's codes mean, where the file says nothing or something wrong; None: as it says. PyAV does not tell
-        the siting of chroma, which is taken to be "left".
+        What the file's codes mean, where the file says nothing or something wrong; None: as it says. PyAV gives no
+        siting of chroma, which is taken to be "left".
     loop
         Whether the first frame follows the last one.
     rate
@@ -212,7 +212,7 @@ class Reader(FlagClosing):
 
     @property
     def color(self) -> Color:
-        """What the surfaces' codes mean."""
+        """The meaning of the surfaces' codes."""
         return self._intake.color
 
     @property

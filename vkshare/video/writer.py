@@ -26,7 +26,8 @@ _SUFFIXES = (".mp4", ".mkv", ".webm")
 _LARGEST = 1 << 14
 _LONGEST = 10.0**9  # seconds
 _PLANES = {"nv12": "yuv420p", "i420": "yuv420p", "p010": "yuv420p10le", "nv16": "yuv422p", "yuv444p": "yuv444p"}
-_PACKED = {"bgra8unorm": "bgra", "rgba16unorm": "rgba64le"}  # what a lossless file has bit for bit
+# Formats that a lossless file has bit for bit.
+_PACKED = {"bgra8unorm": "bgra", "rgba8unorm": "bgra", "rgba8unorm-srgb": "bgra", "rgba16unorm": "rgba64le"}
 
 
 class Writer(FlagClosing):
@@ -212,7 +213,9 @@ class Writer(FlagClosing):
         frame = load_av().VideoFrame(self._width, self._height, self._pixel_format)
         source = core_pixels.read_planes(surface, planes.of(surface))
         if self._pixel_format in _PACKED.values():
-            pixels.packed_pixels(frame, source[0].shape[2], source[0].dtype.str)[...] = source[0]
+            is_swapped = surface.format.startswith("rgba8")
+            target = pixels.packed_pixels(frame, source[0].shape[2], source[0].dtype.str)
+            target[...] = source[0][..., [2, 1, 0, 3]] if is_swapped else source[0]
         else:
             aim = pixels.LAYOUTS[self._pixel_format]
             pixels.copy_planes(source, pixels.SURFACES[surface.format], pixels.frame_planes(frame), aim)
@@ -260,9 +263,7 @@ def _plan(codec: str, format: str) -> tuple[str, str]:
         return format, _PLANES[format]
     if codec != "ffv1":
         return "i420", "yuv420p"
-    if format == "rgba16unorm":
-        return format, "rgba64le"
-    return "bgra8unorm", "bgra"
+    return (format, _PACKED[format]) if format in _PACKED else ("bgra8unorm", "bgra")
 
 
 def _converted_color(color: Color) -> Color:
