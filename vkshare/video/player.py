@@ -119,7 +119,10 @@ class Player(FlagClosing):
     def _fetch(self) -> bool:
         """Have the next frame in hand, if it is decoded."""
         if self._next is not None:
-            return True
+            if self._next.frame.generation == self._reader.generation:
+                return True
+            self._next.give_back()  # it was decoded before a seek
+            self._next = None
         held = _Held(self._reader)
         try:
             held.take()

@@ -329,6 +329,11 @@ class Reader(FlagClosing):
         return self._position
 
     @property
+    def generation(self) -> int:
+        """Number of seeks; that of the frames that are asked for."""
+        return self._generation
+
+    @property
     def loop(self) -> bool:
         """Whether the first frame follows the last one."""
         return self._decoding.loop

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import video_files
+from support.shared_handles import wait_until
 from support.video_files import FRAMES, HEIGHT, KINDS, RATE, WIDTH
 
 import vkshare as vks
@@ -161,13 +162,6 @@ def test_no_more_frames_are_decoded_ahead_than_asked_for(vks_device: vks.Device,
         wait_until(lambda: reader._receiver.statistics().committed == 4)
         time.sleep(0.2)
         assert reader._receiver.statistics().committed == 4
-
-
-def wait_until(holds: Any) -> None:
-    limit = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("form", ["nv12", "i420", "rgba8unorm", "bgra8unorm"])

@@ -1,4 +1,4 @@
-"""Surfaces into video files: their pixels, times and colours, and what is left after a death or a full disk. Rule Y8."""
+"""Surfaces into video files: pixels, times and colours, and the file after a death or a full disk. Rule Y8."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_frames_that_do_not_fit_are_refused_and_the_file_goes_on(vks_device: vks
         ):
             writer.write(other)
         with pytest.raises(TypeError, match="surface"):
-            writer.write(b"pixels")
+            writer.write(b"pixels")  # type: ignore[arg-type]
         surface.release(0)
         with pytest.raises(vks.NotOwnerError):
             writer.write(surface)

@@ -1,0 +1,137 @@
+"""Videos at the ticks of a display. Rule Y6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from support import video_files
+from support.shared_handles import wait_until
+from support.video_files import FRAMES, KINDS, RATE
+
+import vkshare as vks
+from vkshare.vsync import Tick, TickFlags
+
+pytestmark = [pytest.mark.rule("Y6"), pytest.mark.no_driver]
+
+NONE = TickFlags(0)
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def reader(vks_device: vks.Device, tmp_path: Path) -> Iterator[vks.video.Reader]:
+    """A clip of twelve frames, at 25 a second."""
+    path = tmp_path / "clip.mkv"
+    video_files.make(path, KINDS["h264-mkv"])
+    with vks.video.open(path, vks_device, read_ahead=6) as opened:
+        yield opened
+
+
+def tick(number: int, rate: Fraction | int = 50, flags: TickFlags = NONE) -> Tick:
+    """The tick of that number of a display, by a clock of the test's own."""
+    output = 1000 + int(number * SECOND / rate)
+    return Tick(0, number, output - 5000, output, 1 / Fraction(rate), "software", flags)
+
+
+def shown(player: vks.video.Player, number: int, rate: Fraction | int = 50) -> int:
+    """The index of the frame that a tick shows, once the decoder has been there."""
+    let_it_decode(player)
+    frame = player.frame_at(tick(number, rate))
+    assert frame is not None
+    return frame.index
+
+
+def let_it_decode(player: vks.video.Player) -> None:
+    """Until each surface of the reader's pipe is a decoded frame, or the file is at its end."""
+    decoding, receiver = player._reader._decoding, player._reader._receiver
+    wait_until(lambda: decoding._is_idle or receiver.statistics().committed - receiver.statistics().dequeued >= 3)
+
+
+def test_each_frame_is_shown_for_its_duration(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player:
+        indices = [shown(player, number) for number in range(2 * FRAMES)]
+        assert indices == [number // 2 for number in range(2 * FRAMES)]
+        assert player.is_over is False
+        shown(player, 2 * FRAMES)
+        assert player.is_over is True
+        statistics = player.statistics()
+    assert (statistics.shown, statistics.late, statistics.dropped, statistics.waited) == (FRAMES, 0, 0, 0)
+
+
+def test_a_display_that_is_slower_than_the_video_drops_frames(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player:
+        indices = [shown(player, number, Fraction(RATE, 2)) for number in range(FRAMES // 2)]
+        assert indices == list(range(0, FRAMES, 2))
+        assert player.statistics().dropped == FRAMES // 2 - 1
+        assert player.statistics().late == 0
+
+
+def test_after_a_seek_the_next_frame_is_on_time(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player:
+        shown(player, 0)
+        reader.seek(Fraction(8, RATE))
+        wait_until(lambda: _frame(player, tick(100)).pts >= Fraction(8, RATE) - Fraction(1, 500))
+        let_it_decode(player)
+        assert _frame(player, tick(102)).pts == pytest.approx(9 / RATE, abs=0.002)
+        assert player.statistics().late == 0
+
+
+def _frame(player: vks.video.Player, at: Tick) -> vks.video.VideoFrame:
+    frame = player.frame_at(at)
+    assert frame is not None
+    return frame
+
+
+def test_after_a_gap_in_the_ticks_no_frame_is_dropped(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player:
+        assert shown(player, 0) == 0
+        let_it_decode(player)
+        assert _frame(player, tick(5000, flags=TickFlags.DISCONTINUITY)).index == 1
+        assert shown(player, 5002) == 2
+        assert player.statistics().dropped == 0
+
+
+def test_a_paused_player_keeps_its_frame(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player:
+        assert shown(player, 0) == 0
+        player.pause()
+        assert [shown(player, number) for number in (1, 2, 50)] == [0, 0, 0]
+        assert player.is_paused
+        player.resume()
+        assert [shown(player, number) for number in (51, 52, 54)] == [0, 1, 2]
+        assert player.statistics().dropped == player.statistics().late == 0
+
+
+def test_a_closed_player_gives_the_frames_back(reader: vks.video.Reader) -> None:
+    player = vks.video.Player(reader)
+    shown(player, 0)
+    player.close()
+    with pytest.raises(vks.ClosedError, match="player"):
+        player.frame_at(tick(1))
+    assert len(list(reader)) >= FRAMES - 2
+
+
+def test_damaged_frames_are_counted_and_the_one_before_stays(vks_device: vks.Device, tmp_path: Path) -> None:
+    path = tmp_path / "jpegs.avi"
+    video_files.make(path, KINDS["mjpeg-avi"])
+    parts = path.read_bytes().split(b"\xff\xd8\xff")
+    parts[3] = bytes(400) + parts[3][400:]
+    path.write_bytes(b"\xff\xd8\xff".join(parts))
+    with vks.video.open(path, vks_device, read_ahead=6) as clip, vks.video.Player(clip) as player:
+        indices, damaged = [], 0
+        for number in range(12):
+            let_it_decode(player)
+            try:
+                indices.append(_frame(player, tick(number)).pts * RATE)
+            except vks.VideoError:
+                damaged += 1
+        assert damaged == player.statistics().damaged == 1
+        assert 2 not in indices
+        assert {0, 1, 3, 4} <= set(indices)
+
+
+def test_what_is_no_reader_is_refused() -> None:
+    with pytest.raises(TypeError, match="reader"):
+        vks.video.Player(5)  # type: ignore[arg-type]
