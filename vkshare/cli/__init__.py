@@ -15,7 +15,7 @@ from vkshare.errors import VkshareError
 from vkshare.util import library
 
 # In the order that the help shows.
-_COMMANDS = ("info", "doctor", "ps", "demo", "serve", "view", "record", "remote", "viewer", "trace", "approve")
+_COMMANDS = ("info", "doctor", "ps", "demo", "serve", "view", "record", "play", "remote", "viewer", "trace", "approve")
 
 # For builds of C and C++ programs (docs/c-api.md): option -> what it prints, and its help.
 _PRINTED: dict[str, tuple[Callable[[], str], str]] = {
