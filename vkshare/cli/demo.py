@@ -74,6 +74,15 @@ _DEMOS = {
         demo_stage.triangle,
         needs_pillow=False,
     ),
+    "video": Demo(
+        "a process decodes a clip, another draws a scene, and a window shows both with text over them",
+        "A process makes a clip, and decodes it at the ticks of a display; another one draws a scene; a third shows "
+        "both in a window. The frames of the video stay in planes, as the decoder has them, until the window draws "
+        "them, and text is put over them there. Every so many frames the squares in the video are compared with the "
+        "number that came beside the frame; exit status 1 if one is wrong. Esc or the close button ends it.",
+        demo_stage.pipeline_arguments,
+        demo_stage.video,
+    ),
     "resize-storm": Demo(
         "resizes as fast as it can, and tells what becomes of swapchains and memory",
         "Resizes as fast as it can and presents a frame after each resize, sometimes none and sometimes several. "

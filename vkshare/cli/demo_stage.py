@@ -1,4 +1,4 @@
-"""The demos on a stage of their own: window, triangle, torch, pipeline and resize-storm."""
+"""The demos on a stage of their own: window, triangle, torch, pipeline, video and resize-storm."""
 
 from __future__ import annotations
 
@@ -144,6 +144,33 @@ def _pipeline_text(report: dict[str, Any]) -> str:
         rows.append((s["stage"], s["frames"], s["waits"], *costs))
     head = ("STAGE", "FRAMES", "WAITS", "WAITED", "METADATA", "COPIED")
     return "\n".join([*lines, "", table.render(head, rows, right=head[1:])])
+
+
+# ---- video ---------------------------------------------------------------------------------------------------------
+
+
+def video(args: argparse.Namespace) -> int:
+    def show(stage: Stage, options: StageOptions) -> int:
+        from vkshare.demos import video
+
+        return tell(video.run(stage, options), args.json, _video_text)
+
+    return _present(args, show)
+
+
+def _video_text(report: dict[str, Any]) -> str:
+    rate = report["frames"] / max(report["seconds"], 1e-9)
+    good = f"{report['checked']} frames of the video, each with the squares of its number"
+    facts = {
+        "adapter": report["adapter"],
+        "window": f"{report['frames']} frames in {report['seconds']:.2f} s, {rate:.1f} a second",
+        "scene": f"{report['scene_frames']} frames of another process",
+        "video": f"{report['video_frames']} frames of another process, {report['video_format']} "
+        f"({report['video_color']})",
+        "pace": f"{report['shown']} shown, {report['late']} late, {report['dropped']} dropped",
+        "checked": "; ".join(report["wrong"][:5]) or good,
+    }
+    return "\n".join(f"{name:<9} {value}" for name, value in facts.items())
 
 
 # ---- resize-storm --------------------------------------------------------------------------------------------------
