@@ -36,6 +36,7 @@ PACKAGES = (
     "testing.link",
     "remote",
     "view",
+    "video",
 )
 
 

@@ -23,6 +23,7 @@ BELOW_VKSHARE_ERROR = [
     errors.DeviceMismatchError("another device"),
     errors.DescriptorError("forged"),
     errors.RemoteLostError("gone"),
+    errors.VideoError("clip.mp4", 1.5, "damaged"),
     errors.RemoteDeviceLostError("gone"),
 ]
 

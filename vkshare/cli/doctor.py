@@ -180,6 +180,7 @@ def cores() -> list[Finding]:
 
 
 _OPTIONAL = {  # extra of pyproject.toml -> what needs it, and its packages: the module, and its name on PyPI
+    "video": ("`vks.video` and `vkshare play`", {"av": "av (PyAV)"}),
     "view": ("pages of `vkshare view --serve`, video and recordings", {"aiohttp": "aiohttp", "av": "av (PyAV)"}),
     "notebook": ("pictures in notebooks", {"anywidget": "anywidget", "PIL": "pillow"}),
     "remote": ("`vkshare remote` and `vkshare viewer`", {"zstandard": "zstandard"}),

@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": ["serve", "--headless", "--size", "32x32", "--seconds", "0.1"],
     "view": ["view", "--help"],
     "record": ["record", "--help"],
+    "play": ["play", "--help"],
     "remote": ["remote", "--help"],
     "viewer": ["viewer", "--help"],
     "trace": ["trace", "--help"],
