@@ -197,7 +197,15 @@ def test_every_public_class_has_a_docstring() -> None:
 
 @pytest.mark.parametrize(
     "package",
-    ["vkshare", "vkshare.compositor", "vkshare.remote", "vkshare.server", "vkshare.video", "vkshare.view", "vkshare.vsync"],
+    [
+        "vkshare",
+        "vkshare.compositor",
+        "vkshare.remote",
+        "vkshare.server",
+        "vkshare.video",
+        "vkshare.view",
+        "vkshare.vsync",
+    ],
 )
 def test_each_line_of_a_stub_is_a_public_name_and_no_other_is(package: str) -> None:
     module = importlib.import_module(package)

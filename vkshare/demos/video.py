@@ -146,6 +146,7 @@ class _Showing(Scoped):
 
     def __init__(self, stage: Stage, where: Places, scene: _Newest, video: _Newest, children: list[Any]) -> None:
         self._device, self._where = stage.device, where
+        self._pause = 0.0 if stage.window else 1 / CLIP_RATE  # without a window nothing else keeps the clip's pace
         self._scene, self._video = scene, video
         self._adapter = stage.device.adapter.name
         with ExitStack() as opening:
@@ -162,12 +163,12 @@ class _Showing(Scoped):
         self._labelled = -np.inf
         self.checked = 0
         self.wrong: list[str] = []
-        self._numbers: list[int] = []
+        self._look()
 
     def draw(self, frame: vkshare.Frame, number: int, seconds: float) -> None:
         """For Stage.play()."""
         self._scene.take()
-        if self._video.take() and self._video.frames % _CHECKED == 1:
+        if self._video.take(self._pause) and self._video.frames % _CHECKED == 1:
             self._look()
         if frame.is_hidden:
             return
