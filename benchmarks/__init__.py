@@ -9,5 +9,5 @@ from __future__ import annotations
 
 QUESTIONS = (
     *("submit", "host-ops", "mutex", "handoff", "frames", "queue", "dlpack", "gl", "cuda", "raster"),
-    *("swapchain", "resize", "server", "vsync", "compositor", "goldens", "engines", "view", "remote"),
+    *("swapchain", "resize", "server", "vsync", "compositor", "goldens", "engines", "view", "remote", "video"),
 )

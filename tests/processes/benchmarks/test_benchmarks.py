@@ -66,7 +66,7 @@ def vulkan_device() -> Iterator[vkshare.Device]:
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-LONG = {"compositor", "frames", "goldens", "server", "view", "remote"}  # seconds, even with --quick
+LONG = {"compositor", "frames", "goldens", "server", "view", "remote", "video"}  # seconds, even with --quick
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_decoder_that_dies_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video._Showing, "draw", draw)
     with (
         opened(options, "a video") as stage,
-        pytest.raises(DemoError, match="decoder process .* was killed by SIGKILL"),
+        pytest.raises(DemoError, match=r"decoder process .* was killed by SIGKILL"),
     ):
         video.run(stage, options)
 
