@@ -7,12 +7,9 @@ that came beside the frame.
 
 from __future__ import annotations
 
-import os
 import socket
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,10 +77,6 @@ def run(stage: Stage, options: StageOptions) -> dict[str, Any]:
             frames = stage.play(showing.draw, options.frames)
             seconds = time.monotonic() - start
         return showing.report(frames, seconds)
-
-
-def _folder() -> Path:
-    return Path(tempfile.gettempdir())
 
 
 def _start(parts: Parts, stack: ExitStack) -> list[tuple[Child, socket.socket]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import socket
 import struct
-import tempfile
 import time
 from dataclasses import dataclass
 from fractions import Fraction
@@ -75,24 +73,22 @@ def _render(parts: Parts, device: Device, sock: socket.socket) -> None:
 
 
 def _decode(parts: Parts, device: Device, sock: socket.socket) -> None:
-    with tempfile.TemporaryDirectory(prefix="vkshare-demo-", dir=parts.folder) as folder:
-        path = Path(folder) / "clip.mp4"
-        make_clip(path, device)
-        with (
-            vkshare.video.open(path, device, loop=True) as clip,
-            Player(clip) as player,
-            Display("the clip's", interval=Fraction(1, 60)) as display,
-            VsyncDispatcher(display) as dispatcher,
-            dispatcher.observe() as ticks,
-        ):
-            os.unlink(path)  # it is open: a killed process leaves nothing behind
-            sender, descriptor = vkshare.pipe(
-                device, clip.width, clip.height, clip.format, metadata_size=NOTE.size, color=clip.color
-            )
-            with sender:
-                with descriptor:
-                    descriptor.send(sock)
-                _play(device, player, ticks, sender)
+    path = Path(parts.folder) / "clip.mp4"
+    make_clip(path, device)
+    with (
+        vkshare.video.open(path, device, loop=True) as clip,
+        Player(clip) as player,
+        Display("the clip's", interval=Fraction(1, 60)) as display,
+        VsyncDispatcher(display) as dispatcher,
+        dispatcher.observe() as ticks,
+    ):
+        sender, descriptor = vkshare.pipe(
+            device, clip.width, clip.height, clip.format, metadata_size=NOTE.size, color=clip.color
+        )
+        with sender:
+            with descriptor:
+                descriptor.send(sock)
+            _play(device, player, ticks, sender)
 
 
 def _play(device: Device, player: Player, ticks: vkshare.vsync.Observer, sender: vkshare.Sender[Surface]) -> None:
