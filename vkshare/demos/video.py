@@ -68,8 +68,9 @@ def run(stage: Stage, options: StageOptions) -> dict[str, Any]:
         One of the two other processes failed, or died.
     """
     where = places(options.width, options.height)
-    parts = Parts(stage.device.backend, stage.device.adapter.name, where.scene[2], where.scene[3], os.fspath(_folder()))
     with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vkshare-demo-"))
+        parts = Parts(stage.device.backend, stage.device.adapter.name, *where.scene[2:], folder)
         children = _start(parts, stack)
         scene, video = (stack.enter_context(_Newest(stage.device, child)) for child in children)
         with stack.enter_context(_Showing(stage, where, scene, video, children)) as showing:
