@@ -8,6 +8,7 @@ that came beside the frame.
 from __future__ import annotations
 
 import socket
+import tempfile
 import time
 from contextlib import ExitStack
 from typing import Any, NamedTuple
