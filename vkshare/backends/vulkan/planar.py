@@ -51,6 +51,11 @@ class PlanarImage(Resource):
         )
 
     @property
+    def bound_at(self) -> tuple[int, ...]:
+        """Bytes from the memory's first image to each plane's: for APIs that import optimal planes."""
+        return tuple(self._offsets)
+
+    @property
     def aspect(self) -> int:
         """The VkImageAspectFlags: the planes are images of colours."""
         return barriers.COLOUR

@@ -15,12 +15,13 @@ from vkshare.interop.cuda.driver import CUDAError
 from vkshare.interop.cuda.fence import CUDAFence, CUDAFenceStatistics, open_fence
 from vkshare.interop.cuda.sharing import share
 from vkshare.interop.cuda.surface import CUDAStatistics, CUDASurface, open
-from vkshare.interop.cuda.view import CUDAView
+from vkshare.interop.cuda.view import CUDAPlaneView, CUDAView
 
 __all__ = [
     "CUDAError",
     "CUDAFence",
     "CUDAFenceStatistics",
+    "CUDAPlaneView",
     "CUDAStatistics",
     "CUDASurface",
     "CUDAView",

@@ -7,39 +7,26 @@ it is imported.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from typing import Any
-
-import numpy as np
 
 from vkshare.backends.base import BufferSpec, MemoryHandle, Spec
 from vkshare.core.buffer import Buffer
 from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
+from vkshare.interop.cuda.plane import MappedPlane
 from vkshare.interop.cuda.timeline import CudaTimeline
 from vkshare.util import fd_ops
 from vkshare.util.closing import destructor, on_error
 
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
-_SURFACE_LDST, _DEPTH_TEXTURE, _COLOR_ATTACHMENT = 0x02, 0x10, 0x20  # CUDA_ARRAY3D_...
-
-# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; the channels of
-# rgb10a2unorm are none of these.
-_CHANNELS = {
-    "uint8": "CU_AD_FORMAT_UNSIGNED_INT8",
-    "uint16": "CU_AD_FORMAT_UNSIGNED_INT16",
-    "uint32": "CU_AD_FORMAT_UNSIGNED_INT32",
-    "float16": "CU_AD_FORMAT_HALF",
-    "float32": "CU_AD_FORMAT_FLOAT",
-}
 _buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
 _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 
 
 class ImportedMemory:
-    """Memory in CUDA: a buffer (a Buffer's, or linear tiling), or an array (optimal tiling).
+    """Memory in CUDA: a buffer (a Buffer's, or linear tiling), or an array (optimal tiling), for each plane.
 
     Each view, tensor and capsule refers to the memory, which is freed with the last of them.
     Thread-safe.
@@ -50,36 +37,22 @@ class ImportedMemory:
         self.gpu = gpu
         self.spec = spec
         self.stride = memory.stride
-        self.shape, self.strides, self.dtype = _layout(spec, memory.stride)  # strides: None of an array
         self.size = memory.size
         self.surface = weakref.ref(surface)
-        self.pointer = self.array = 0
         self._pid = os.getpid()
-        self._levels: Any = None  # CUmipmappedArray
-        self._objects: dict[str, int] = {}  # texture and surface objects, by kind
-        self._making = threading.Lock()  # of these
         self._memory: Any = None  # CUexternalMemory
+        self.planes: tuple[MappedPlane, ...] = ()
         what = str(spec)
         with on_error(lambda: fd_ops.close_all([memory.fd])):
-            self._check_format()
+            self.planes = _planes(gpu, spec, memory, surface)
             with gpu.current():
                 self._memory = self._import(memory, what)
         with on_error(self._free), gpu.current():
-            if self.strides is None:
-                self._map_array(memory, what)
-            else:
-                self._map_buffer(memory, what)
-        if self.pointer:
-            _buffers[self.pointer] = self
-
-    def _check_format(self) -> None:
-        spec = self.spec
-        if not isinstance(spec, BufferSpec) and self.strides is None and spec.format.name == "rgb10a2unorm":
-            raise UnsupportedError(
-                f"a cudaArray of an optimal {spec.format.name} surface",
-                "CUDA has no arrays of that format",
-                'use create_surface(..., tiling="linear")',
-            )
+            for plane in self.planes:
+                plane.map(self._memory, what)
+        first = self.planes[0]
+        if first.pointer and len(self.planes) == 1:
+            _buffers[first.pointer] = self
 
     def _import(self, memory: MemoryHandle, what: str) -> Any:
         driver = bindings()
@@ -90,68 +63,6 @@ class ImportedMemory:
         described.flags = _DEDICATED if memory.dedicated else 0
         return call("cuImportExternalMemory", described, what=f"{memory.size} bytes, {what}")
 
-    def _map_buffer(self, memory: MemoryHandle, what: str) -> None:
-        described = bindings().CUDA_EXTERNAL_MEMORY_BUFFER_DESC()
-        described.offset = memory.offset
-        described.size = self.spec.nbytes if isinstance(self.spec, BufferSpec) else memory.stride * self.spec.height
-        self.pointer = int(call("cuExternalMemoryGetMappedBuffer", self._memory, described, what=what))
-
-    def _map_array(self, memory: MemoryHandle, what: str) -> None:
-        spec = self.spec
-        assert not isinstance(spec, BufferSpec)
-        driver = bindings()
-        described = driver.CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC()
-        described.offset = memory.offset
-        described.numLevels = 1
-        shape = driver.CUDA_ARRAY3D_DESCRIPTOR()
-        shape.Width, shape.Height, shape.Depth = spec.width, spec.height, 0
-        shape.Format = getattr(driver.CUarray_format, _CHANNELS[spec.format.dtype])
-        shape.NumChannels = spec.format.channels
-        shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in spec.usage else 0)
-        if spec.format.is_depth:
-            shape.Flags = _DEPTH_TEXTURE  # a kernel samples it; surface objects are for colours
-        described.arrayDesc = shape
-        try:
-            self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
-        except CUDAError as error:
-            if not spec.format.is_depth:
-                raise
-            why, hint = f"the driver answers {error}", "read() it, or draw the depth into an r32float surface"
-            raise UnsupportedError(f"a cudaArray of {what}", why, hint) from error
-        self.array = int(call("cuMipmappedArrayGetLevel", self._levels, 0, what=what))
-
-    def object(self, kind: str) -> int:
-        """The CUtexObject ("texture") or CUsurfObject ("surface") of the array; made once."""
-        with self._making:
-            if kind not in self._objects:
-                self._objects[kind] = self._make(kind)
-            return self._objects[kind]
-
-    def _make(self, kind: str) -> int:
-        spec = self.spec
-        assert not isinstance(spec, BufferSpec)
-        if kind == "surface" and spec.format.is_depth:
-            what = f"a surface object of format {spec.format}"
-            raise UnsupportedError(what, "CUDA has none of depth", "sample it: view.texture_object")
-        driver = bindings()
-        resource = driver.CUDA_RESOURCE_DESC()
-        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
-        resource.res.array.hArray = driver.CUarray(self.array)
-        with self.gpu.current():
-            if kind == "surface":
-                return int(call("cuSurfObjectCreate", resource))
-            return int(call("cuTexObjectCreate", resource, self._texture(), None))
-
-    def _texture(self) -> Any:
-        """Texels as they are stored, unnormalised coordinates, clamped: what a kernel that computes wants."""
-        driver = bindings()
-        texture = driver.CUDA_TEXTURE_DESC()
-        clamp = driver.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP
-        texture.addressMode = [clamp, clamp, clamp]
-        texture.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
-        texture.flags = driver.CU_TRSF_READ_AS_INTEGER if self.dtype.kind == "u" else 0
-        return texture
-
     @destructor
     def __del__(self) -> None:
         if getattr(self, "_memory", None) is not None and self._pid == os.getpid():
@@ -160,22 +71,19 @@ class ImportedMemory:
     def _free(self) -> None:
         """Free the mappings of the memory, and then the memory, once no kernel uses it."""
         memory, self._memory = self._memory, None
-        ends = {"surface": "cuSurfObjectDestroy", "texture": "cuTexObjectDestroy"}
-        made = [(ends[kind], each) for kind, each in self._objects.items()]
-        if self._levels is not None:
-            made.append(("cuMipmappedArrayDestroy", self._levels))
-        if self.pointer:
-            made.append(("cuMemFree", self.pointer))
+        made = [end for plane in self.planes for end in plane.ends()]
         free(self.gpu, [*made, ("cuDestroyExternalMemory", memory)])
 
 
-def _layout(spec: Spec, stride: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype[Any]]:
-    """Shape, strides and type of the array over the memory."""
-    if isinstance(spec, BufferSpec):
-        return (spec.nbytes,), (1,), np.dtype(np.uint8)
-    pixel = spec.format
-    strides = stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
-    return (spec.height, spec.width, pixel.channels), strides if spec.tiling == "linear" else None, pixel.numpy_dtype
+def _planes(gpu: GPU, spec: Spec, memory: MemoryHandle, surface: Surface | Buffer) -> tuple[MappedPlane, ...]:
+    if isinstance(spec, BufferSpec) or not spec.format.is_planar:
+        return (MappedPlane(gpu, spec, memory.offset, memory.stride),)
+    image: Any = surface._open_image()  # only surfaces have planes
+    bound = image.bound_at
+    return tuple(
+        MappedPlane(gpu, each, memory.offset + (layout.offset if layout.stride else start), layout.stride)
+        for each, layout, start in zip(spec.planes(), image.planes, bound, strict=True)
+    )
 
 
 def free(gpu: GPU, things: list[tuple[str, Any]]) -> bool:

@@ -15,6 +15,7 @@ from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare.interop.cuda.memory import ImportedMemory
+    from vkshare.interop.cuda.plane import MappedPlane
     from vkshare.interop.cuda.surface import CUDASurface
 
 _DL_CUDA = 2  # kDLCUDA
@@ -60,19 +61,24 @@ class CUDAView:
     # ---- what it is -----------------------------------------------------------------------------------------------
 
     @property
+    def planes(self) -> tuple[CUDAPlaneView, ...]:
+        """A view of each plane, luma first, for as long as this one; memory of another format has one plane."""
+        return tuple(CUDAPlaneView(self, index) for index in range(len(self._open().planes)))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """(height, width, channels), or (nbytes,) of a buffer."""
-        return self._open().shape
+        return self._plane("shape").shape
 
     @property
     def strides(self) -> tuple[int, ...] | None:
         """Bytes, as NumPy has them; None for optimal tiling, which has none."""
-        return self._open().strides
+        return self._plane("strides").strides
 
     @property
     def dtype(self) -> Any:
         """NumPy type of one array element."""
-        return self._open().dtype
+        return self._plane("dtype").dtype
 
     @property
     def format(self) -> str:
@@ -98,30 +104,30 @@ class CUDAView:
     @property
     def pointer(self) -> int:
         """The CUdeviceptr of row 0, or of the bytes. Rows are ``strides[0]`` apart. UnsupportedError: optimal."""
-        memory = self._open()
-        if not memory.pointer:
+        plane = self._plane("pointer")
+        if not plane.pointer:
             raise _optimal("view.pointer", UnsupportedError)
-        return memory.pointer
+        return plane.pointer
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        memory = self._open()
-        if not memory.pointer:
+        plane = self._plane("__cuda_array_interface__", UnsupportedAttributeError)
+        if not plane.pointer:
             raise _optimal("__cuda_array_interface__", UnsupportedAttributeError)
         return {
             "version": 3,
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (memory.pointer, not self._writable),
+            "data": (plane.pointer, not self._writable),
             "strides": self.strides,
             "stream": self._stream,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        memory = self._open()
-        if not memory.pointer:
+        plane = self._plane("__dlpack__()", UnsupportedBufferError)
+        if not plane.pointer:
             raise _optimal("DLPack", UnsupportedBufferError)
-        return _DL_CUDA, memory.gpu.index
+        return _DL_CUDA, plane.gpu.index
 
     def __dlpack__(
         self,
@@ -172,7 +178,7 @@ class CUDAView:
         bits = 8 * dtype.itemsize
         kind = len(step), _DL_CODES[dtype.kind], bits
         step = (*step, 0, 0)[:3]
-        return _native.dlpack(memory, memory.pointer, *here, *kind, shape, step, read_only)
+        return _native.dlpack(memory, self.pointer, *here, *kind, shape, step, read_only)
 
     # ---- optimal surfaces -----------------------------------------------------------------------------------------
 
@@ -193,13 +199,21 @@ class CUDAView:
 
     # ---- within the package ---------------------------------------------------------------------------------------
 
-    def _of_array(self) -> ImportedMemory:
-        memory = self._open()
-        if not memory.array:
+    def _of_array(self) -> MappedPlane:
+        plane = self._plane("array")
+        if not plane.array:
             raise UnsupportedError(
                 "view.array", "a linear surface is a buffer", "use view.pointer, __cuda_array_interface__ or DLPack"
             )
-        return memory
+        return plane
+
+    def _plane(self, name: str, kind: type[UnsupportedError] = UnsupportedError) -> MappedPlane:
+        """The memory's one plane."""
+        memory = self._open()
+        if len(memory.planes) > 1:
+            what = f"view.{name} of a surface in planes ({memory.spec.format})"
+            raise kind(what, "each plane has its own", f"use view.planes[0].{name}, and those of the others")
+        return memory.planes[0]
 
     def _open(self) -> ImportedMemory:
         if self._memory is None:
@@ -212,6 +226,38 @@ class CUDAView:
         if self._memory is None:
             return "<vkshare.interop.cuda.CUDAView over>"
         return f"<vkshare.interop.cuda.CUDAView of a {self._memory.spec} on {self._memory.gpu}>"
+
+
+class CUDAPlaneView(CUDAView):
+    """A plane of a surface in CUDA, for as long as the view that gave it; used as that of a surface of one plane."""
+
+    __slots__ = ("_index", "_view")
+
+    def __init__(self, view: CUDAView, index: int) -> None:
+        super().__init__(view._open(), view._stream, view._writable)
+        self._view, self._index = view, index
+        self._others = view._others
+
+    @property
+    def planes(self) -> tuple[CUDAPlaneView, ...]:
+        """The plane itself."""
+        return (self,)
+
+    @property
+    def format(self) -> str:
+        """The plane's format, e.g. ``"rg8unorm"``."""
+        spec = self._plane("format").spec
+        assert not isinstance(spec, BufferSpec)  # only surfaces have planes
+        return spec.format.name
+
+    def _open(self) -> ImportedMemory:
+        return self._view._open()
+
+    def _plane(self, name: str, kind: type[UnsupportedError] = UnsupportedError) -> MappedPlane:
+        return self._open().planes[self._index]
+
+    def __repr__(self) -> str:
+        return f"<vkshare.interop.cuda.CUDAPlaneView {self._index} of {self._view!r}>"
 
 
 def _optimal(what: str, kind: type[UnsupportedError]) -> UnsupportedError:

@@ -1,0 +1,159 @@
+"""A plane of imported memory in CUDA: a buffer, or an array with its texture and surface objects."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from vkshare.backends.base import BufferSpec, Spec
+from vkshare.errors import UnsupportedError
+from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call
+
+_SURFACE_LDST, _DEPTH_TEXTURE, _COLOR_ATTACHMENT = 0x02, 0x10, 0x20  # CUDA_ARRAY3D_...
+
+# CUarray_format by the type of a channel. bgra8unorm is four bytes like any other; the channels of
+# rgb10a2unorm are none of these.
+_CHANNELS = {
+    "uint8": "CU_AD_FORMAT_UNSIGNED_INT8",
+    "uint16": "CU_AD_FORMAT_UNSIGNED_INT16",
+    "uint32": "CU_AD_FORMAT_UNSIGNED_INT32",
+    "float16": "CU_AD_FORMAT_HALF",
+    "float32": "CU_AD_FORMAT_FLOAT",
+}
+
+
+class MappedPlane:
+    """One plane of imported memory; memory of another format is one plane. Lives no longer than its memory."""
+
+    def __init__(self, gpu: GPU, spec: Spec, offset: int, stride: int) -> None:
+        """`offset`: bytes into the imported memory; `stride`: bytes from row to row, 0 for optimal tiling."""
+        self.gpu = gpu
+        self.spec = spec
+        self.offset, self.stride = offset, stride
+        self.shape, self.strides, self.dtype = _layout(spec, stride)  # strides: None of an array
+        self.pointer = self.array = 0
+        self._levels: Any = None  # CUmipmappedArray
+        self._objects: dict[str, int] = {}  # texture and surface objects, by kind
+        self._making = threading.Lock()  # of these
+        if not isinstance(spec, BufferSpec) and self.strides is None and spec.format.name == "rgb10a2unorm":
+            raise UnsupportedError(
+                f"a cudaArray of an optimal {spec.format.name} surface",
+                "CUDA has no arrays of that format",
+                'use create_surface(..., tiling="linear")',
+            )
+
+    def map(self, memory: Any, what: str) -> None:
+        """Map the plane, of a CUexternalMemory. The GPU's context is current."""
+        if self.strides is None:
+            self._map_array(memory, what)
+        else:
+            self._map_buffer(memory, what)
+
+    def _map_buffer(self, memory: Any, what: str) -> None:
+        described = bindings().CUDA_EXTERNAL_MEMORY_BUFFER_DESC()
+        described.offset = self.offset
+        described.size = self.spec.nbytes if isinstance(self.spec, BufferSpec) else self.stride * self.spec.height
+        self.pointer = int(call("cuExternalMemoryGetMappedBuffer", memory, described, what=what))
+
+    def _map_array(self, memory: Any, what: str) -> None:
+        spec = self.spec
+        assert not isinstance(spec, BufferSpec)
+        driver = bindings()
+        described = driver.CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC()
+        described.offset = self.offset
+        described.numLevels = 1
+        shape = driver.CUDA_ARRAY3D_DESCRIPTOR()
+        shape.Width, shape.Height, shape.Depth = spec.width, spec.height, 0
+        shape.Format = getattr(driver.CUarray_format, _CHANNELS[spec.format.dtype])
+        shape.NumChannels = spec.format.channels
+        shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in spec.usage else 0)
+        if spec.format.is_depth:
+            shape.Flags = _DEPTH_TEXTURE  # a kernel samples it; surface objects are for colours
+        described.arrayDesc = shape
+        try:
+            self._levels = call("cuExternalMemoryGetMappedMipmappedArray", memory, described, what=what)
+        except CUDAError as error:
+            if not spec.format.is_depth:
+                raise
+            why, hint = f"the driver answers {error}", "read() it, or draw the depth into an r32float surface"
+            raise UnsupportedError(f"a cudaArray of {what}", why, hint) from error
+        self.array = int(call("cuMipmappedArrayGetLevel", self._levels, 0, what=what))
+
+    def object(self, kind: str) -> int:
+        """The CUtexObject ("texture") or CUsurfObject ("surface") of the array; made once."""
+        with self._making:
+            if kind not in self._objects:
+                self._objects[kind] = self._make(kind)
+            return self._objects[kind]
+
+    def _make(self, kind: str) -> int:
+        spec = self.spec
+        assert not isinstance(spec, BufferSpec)
+        if kind == "surface" and spec.format.is_depth:
+            what = f"a surface object of format {spec.format}"
+            raise UnsupportedError(what, "CUDA has none of depth", "sample it: view.texture_object")
+        driver = bindings()
+        resource = driver.CUDA_RESOURCE_DESC()
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
+        resource.res.array.hArray = driver.CUarray(self.array)
+        with self.gpu.current():
+            if kind == "surface":
+                return int(call("cuSurfObjectCreate", resource))
+            return int(call("cuTexObjectCreate", resource, self._texture(), None))
+
+    def _texture(self) -> Any:
+        """Texels as they are stored, unnormalised coordinates, clamped: what a kernel that computes wants."""
+        driver = bindings()
+        texture = driver.CUDA_TEXTURE_DESC()
+        clamp = driver.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP
+        texture.addressMode = [clamp, clamp, clamp]
+        texture.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
+        texture.flags = driver.CU_TRSF_READ_AS_INTEGER if self.dtype.kind == "u" else 0
+        return texture
+
+    def ends(self) -> list[tuple[str, Any]]:
+        """The calls that end the mapping."""
+        names = {"surface": "cuSurfObjectDestroy", "texture": "cuTexObjectDestroy"}
+        made = [(names[kind], each) for kind, each in self._objects.items()]
+        if self._levels is not None:
+            made.append(("cuMipmappedArrayDestroy", self._levels))
+        if self.pointer:
+            made.append(("cuMemFree", self.pointer))
+        return made
+
+    def copy_from(self, pointer: int, pitch: int, stream: int) -> None:
+        """Copy memory of the device, of the plane's size, into the plane: in the stream, on the GPU.
+
+        Parameters
+        ----------
+        pointer
+            A CUdeviceptr to row 0.
+        pitch
+            Bytes from row to row.
+        stream
+            The CUstream.
+        """
+        driver, (height, width, channels) = bindings(), self.shape
+        copy = driver.CUDA_MEMCPY2D()
+        copy.srcMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.srcDevice, copy.srcPitch = pointer, pitch
+        if self.array:
+            copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_ARRAY
+            copy.dstArray = driver.CUarray(self.array)
+        else:
+            copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+            copy.dstDevice, copy.dstPitch = self.pointer, self.stride
+        copy.WidthInBytes, copy.Height = width * channels * self.dtype.itemsize, height
+        with self.gpu.current():
+            call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{width}x{height}")
+
+
+def _layout(spec: Spec, stride: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype[Any]]:
+    """Shape, strides and type of the array over the memory."""
+    if isinstance(spec, BufferSpec):
+        return (spec.nbytes,), (1,), np.dtype(np.uint8)
+    pixel = spec.format
+    strides = stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
+    return (spec.height, spec.width, pixel.channels), strides if spec.tiling == "linear" else None, pixel.numpy_dtype
