@@ -185,6 +185,10 @@ class View(KeyedView):
         """The VkImageView; 0 on the CPU backend."""
         return self.surface.image_view
 
+    def _end(self) -> None:
+        super()._end()
+        self._planes = None  # they refer to this view, and the surface would live until a collection
+
     @property
     def planes(self) -> tuple[PlaneView, ...]:
         """A view of each plane, luma first, for as long as this one; a format of one plane has that one."""

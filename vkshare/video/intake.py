@@ -11,7 +11,7 @@ from vkshare.color import Color
 from vkshare.core import pixels, planes
 from vkshare.errors import UnsupportedError
 from vkshare.util import arguments
-from vkshare.video import conversion
+from vkshare.video import conversion, nvdec
 from vkshare.video import pixels as video_pixels
 from vkshare.video.decoder import Decoder
 
@@ -31,8 +31,10 @@ class Intake:
         self, device: Device, frame: Any, plan: video_pixels.Plan, format: str, color: Color, scratch: Surface | None
     ) -> None:
         self._device, self._plan, self._scratch = device, plan, scratch
-        self._pixel_format = frame.format.name
+        self._pixel_format = name_of(frame)
+        self._copier = nvdec.Copier()
         self._own_color = color  # of the frames
+        self.is_hardware = nvdec.is_on_gpu(frame)
         self.width: int = frame.width
         self.height: int = frame.height
         self.format = format
@@ -51,7 +53,7 @@ class Intake:
             The format or the colour does not fit.
         """
         frame = decoder.peek().frame
-        name = frame.format.name
+        name = name_of(frame)
         size = frame.width, frame.height
         plan = video_pixels.natural(name, _bits(frame), *size)
         if color is None:
@@ -97,14 +99,20 @@ class Intake:
     def _fitting(self, frame: Any) -> Any:
         """A frame of the first one's size, in the pixel format that is copied."""
         plan, size = self._plan, (self.width, self.height)
-        is_first_kind = frame.format.name == self._pixel_format and (frame.width, frame.height) == size
+        is_first_kind = name_of(frame) == self._pixel_format and (frame.width, frame.height) == size
         if is_first_kind and not plan.is_converted:
             return frame
-        if is_first_kind and frame.format.name == plan.pixel_format:
+        if is_first_kind and name_of(frame) == plan.pixel_format:
             return frame
+        if nvdec.is_on_gpu(frame):
+            frame = frame.reformat(format=name_of(frame))  # to the CPU's memory
         return conversion.converted(frame, *size, plan.pixel_format, self._own_color)
 
     def _fill(self, frame: Any, surface: Surface) -> None:
+        if nvdec.is_on_gpu(frame):
+            self._copier.copy(frame, surface)
+            return
+
         def fill(targets: Sequence[video_pixels.Array]) -> None:
             if self._plan.is_converted:
                 target = targets[0]
@@ -117,12 +125,20 @@ class Intake:
         pixels.fill_planes(surface, planes.of(surface), fill, _SLICE)
 
     def close(self) -> None:
+        self._copier.close()
         if self._scratch is not None:
             self._scratch.close()
 
 
+def name_of(frame: Any) -> str:
+    """The pixel format of a frame; of one on the GPU, that of its planes there."""
+    form = frame.sw_format if nvdec.is_on_gpu(frame) else frame.format
+    return str(form.name)
+
+
 def _bits(frame: Any) -> int:
-    return max((component.bits for component in frame.format.components), default=8)
+    form = frame.sw_format if nvdec.is_on_gpu(frame) else frame.format
+    return max((component.bits for component in form.components), default=8)
 
 
 def _as_rgb(color: Color) -> Color:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare import formats
 from vkshare.core.pipe import open_receiver, pipe
-from vkshare.errors import ClosedError, VideoError
+from vkshare.errors import ClosedError, UnsupportedError, VideoError
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
+from vkshare.video import nvdec
 from vkshare.video.decoder import Decoder, check_source
 from vkshare.video.decoding import Decoding
 from vkshare.video.intake import Intake
@@ -83,6 +84,7 @@ def open(
     rate: float = 1.0,
     read_ahead: int = 4,
     threads: int = 0,
+    hardware: bool | None = None,
 ) -> Reader:
     """Opens the first video stream of a file. Its frames are surfaces of the device.
 
@@ -108,6 +110,10 @@ def open(
         Frames that may be decoded before they are asked for, 1 to 32.
     threads
         Of the decoder; 0: as FFmpeg finds best.
+    hardware
+        None: NVIDIA's decoder (NVDEC) where the device is such a GPU, CUDA is there and PyAV has it, else the CPU. Its
+        frames are copied once, on the GPU, and none of their bytes through the host. True: nothing else will do.
+        False: the CPU.
 
     Returns
     -------
@@ -142,9 +148,15 @@ def open(
     arguments.flag("loop", loop)
     speed = _speed(rate)
     ahead = arguments.integer("read_ahead", read_ahead, 1, _MOST_AHEAD)
-    decoder = Decoder(check_source(source), arguments.integer("threads", threads, 0, 64))
+    if hardware is not None:
+        arguments.flag("hardware", hardware)
+    path, count = check_source(source), arguments.integer("threads", threads, 0, 64)
+    decoder = Decoder(path, count, nvdec.acceleration(device, hardware))
     with on_error(decoder.close):
         intake = Intake.of_first(decoder, device, format, color)
+        if hardware and not intake.is_hardware:
+            intake.close()
+            raise UnsupportedError(f"{decoder.codec} by NVDEC", "this GPU has no decoder for it", "use hardware=False")
         with on_error(intake.close):
             return Reader(decoder, device, intake, ahead, loop, speed)
 
@@ -219,6 +231,11 @@ class Reader(FlagClosing):
     def codec(self) -> str:
         """FFmpeg's name of the codec, e.g. "h264"."""
         return self._codec
+
+    @property
+    def is_hardware(self) -> bool:
+        """Whether NVIDIA's decoder leaves the frames on the GPU."""
+        return self._intake.is_hardware
 
     @property
     def duration(self) -> Fraction | None:

@@ -211,7 +211,7 @@ class CUDAView:
         """The memory's one plane."""
         memory = self._open()
         if len(memory.planes) > 1:
-            what = f"view.{name} of a surface in planes ({memory.spec.format})"
+            what = f"view.{name} of a {memory.spec}"
             raise kind(what, "each plane has its own", f"use view.planes[0].{name}, and those of the others")
         return memory.planes[0]
 
@@ -229,7 +229,10 @@ class CUDAView:
 
 
 class CUDAPlaneView(CUDAView):
-    """A plane of a surface in CUDA, for as long as the view that gave it; used as that of a surface of one plane."""
+    """A plane of a surface in CUDA, made by ``view.planes``; used as the view of a surface of one plane.
+
+    It is valid for as long as the view that gave it.
+    """
 
     __slots__ = ("_index", "_view")
 
