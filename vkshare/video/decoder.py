@@ -142,7 +142,8 @@ class Decoder:
             self._source.seek(0)
             options["protocol_whitelist"] = "none"
         path = f"file:{self._source}" if isinstance(self._source, str) else self._source
-        return self._av.open(path, container_options=options, metadata_errors="replace", hwaccel=self._hardware)
+        more = {} if self._av.__version__.startswith("19.") else {"metadata_errors": "replace"}
+        return self._av.open(path, container_options=options, hwaccel=self._hardware, **more)
 
     def _rewound(self) -> None:
         self._packets: Iterator[Any] = self._container.demux(self._stream)
