@@ -8,10 +8,13 @@ import stat
 from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vkshare.errors import UnsupportedError, VideoError
 from vkshare.util.closing import on_error
+
+if TYPE_CHECKING:
+    from vkshare.video.nvdec import Acceleration
 
 # Demultiplexers that open no other file: a playlist could name any file of this machine, or a device that never ends.
 _CONTAINERS = (
@@ -26,6 +29,7 @@ _STEPS_BACK = (Fraction(1), Fraction(5), None)  # seconds; None: to the start
 # Decoders of FFmpeg 8 whose threads by frames wait for each other for ever, in some damaged files.
 _HANGING = ("hevc", "vvc")
 _COUNTED = ("mov", "mp4")  # containers whose number of frames is that of their index
+_REPLACES = 19  # PyAV's version from which on it takes metadata in other encodings than UTF-8
 _PROBED = str(5 << 20)  # bytes that FFmpeg may read in search of the stream's kind
 
 
@@ -88,7 +92,7 @@ class Decoder:
     threads
         Of the decoder; 0: as FFmpeg finds best.
     hardware
-        PyAV's HWAccel, or None.
+        Where the frames are decoded; None: by the CPU.
 
     Raises
     ------
@@ -96,7 +100,7 @@ class Decoder:
         It is no video, or is damaged.
     """
 
-    def __init__(self, source: Any, threads: int = 0, hardware: Any = None) -> None:
+    def __init__(self, source: Any, threads: int = 0, hardware: Acceleration | None = None) -> None:
         self._av = load_av()
         self._source, self._threads, self._hardware = source, threads, hardware
         self.name = source if isinstance(source, str) else str(getattr(source, "name", "") or "a file object")
@@ -142,8 +146,10 @@ class Decoder:
             self._source.seek(0)
             options["protocol_whitelist"] = "none"
         path = f"file:{self._source}" if isinstance(self._source, str) else self._source
-        more = {} if self._av.__version__.startswith("19.") else {"metadata_errors": "replace"}
-        return self._av.open(path, container_options=options, hwaccel=self._hardware, **more)
+        opens = self._av.open if self._hardware is None else self._hardware.open
+        if int(self._av.__version__.split(".")[0]) < _REPLACES:
+            return opens(path, container_options=options, metadata_errors="replace")
+        return opens(path, container_options=options)
 
     def _rewound(self) -> None:
         self._packets: Iterator[Any] = self._container.demux(self._stream)

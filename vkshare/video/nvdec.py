@@ -14,12 +14,30 @@ if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
 
-_PRIMARY_CONTEXT = 1  # AV_CUDA_USE_PRIMARY_CONTEXT: the one that vkshare and PyTorch use
+# AV_CUDA_USE_CURRENT_CONTEXT. FFmpeg refuses the primary context, which vkshare and PyTorch use, by its own flag for
+# that: it would have it with other flags.
+_CURRENT_CONTEXT = 2
 _KEPT = 3  # frames whose copies may still run: the decoder uses a frame's memory again once it is dropped
 
 
-def acceleration(device: Device, wanted: bool | None) -> Any:
-    """PyAV's HWAccel for the device's GPU; None: frames are decoded by the CPU.
+class Acceleration:
+    """NVDEC on a GPU, for PyAV."""
+
+    def __init__(self, gpu: Any) -> None:
+        self._gpu = gpu
+
+    def open(self, *arguments: Any, **options: Any) -> Any:
+        """Call av.open() so that the frames stay in CUDA's primary context of the GPU."""
+        av = load_av()
+        from av.codec.hwaccel import HWAccel
+
+        hardware = HWAccel("cuda", flags=_CURRENT_CONTEXT, is_hw_owned=True)
+        with self._gpu.current():
+            return av.open(*arguments, hwaccel=hardware, **options)
+
+
+def acceleration(device: Device, wanted: bool | None) -> Acceleration | None:
+    """Return NVDEC on the device's GPU; None: frames are decoded by the CPU.
 
     Parameters
     ----------
@@ -43,18 +61,18 @@ def acceleration(device: Device, wanted: bool | None) -> Any:
         return None
 
 
-def _acceleration(device: Device) -> Any:
+def _acceleration(device: Device) -> Acceleration:
     if device.backend != "vulkan":
         raise UnsupportedError("NVDEC", f"{device.adapter.name} is no GPU")
     from vkshare.interop.cuda.driver import gpu_of
 
-    index = gpu_of(device, "video").index
+    gpu = gpu_of(device, "video")
     load_av()
     from av.codec import hwaccel
 
     if "cuda" not in [str(each) for each in hwaccel.hwdevices_available()]:
         raise UnsupportedError("NVDEC", "this PyAV is built without CUDA")
-    return hwaccel.HWAccel("cuda", device=str(index), flags=_PRIMARY_CONTEXT, is_hw_owned=True)
+    return Acceleration(gpu)
 
 
 def is_on_gpu(frame: Any) -> bool:

@@ -151,7 +151,7 @@ def open(
     if hardware is not None:
         arguments.flag("hardware", hardware)
     path, count = check_source(source), arguments.integer("threads", threads, 0, 64)
-    decoder = Decoder(path, count, nvdec.acceleration(device, hardware))
+    decoder = _decoder(path, count, nvdec.acceleration(device, hardware), is_needed=bool(hardware))
     with on_error(decoder.close):
         intake = Intake.of_first(decoder, device, format, color)
         if hardware and not intake.is_hardware:
@@ -159,6 +159,14 @@ def open(
             raise UnsupportedError(f"{decoder.codec} by NVDEC", "this GPU has no decoder for it", "use hardware=False")
         with on_error(intake.close):
             return Reader(decoder, device, intake, ahead, loop, speed)
+
+
+def _decoder(path: Any, threads: int, acceleration: nvdec.Acceleration | None, *, is_needed: bool) -> Decoder:
+    if acceleration is not None and not is_needed:
+        with contextlib.suppress(VideoError):  # of the GPU's decoder, perhaps
+            return Decoder(path, threads, acceleration)
+        acceleration = None
+    return Decoder(path, threads, acceleration)
 
 
 def _speed(rate: float) -> Fraction:
