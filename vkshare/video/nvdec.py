@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
 
-# AV_CUDA_USE_CURRENT_CONTEXT. FFmpeg refuses the primary context, which vkshare and PyTorch use, by its own flag for
-# that: it would have it with other flags.
-_CURRENT_CONTEXT = 2
+# FFmpeg takes the context that is current. It refuses the primary one by the option for that, which PyAV sets, where
+# vkshare or PyTorch has it already: it would have it with other flags.
+_OPTIONS = {"primary_ctx": "0", "current_ctx": "1"}
 _KEPT = 3  # frames whose copies may still run: the decoder uses a frame's memory again once it is dropped
 
 
@@ -31,7 +31,7 @@ class Acceleration:
         av = load_av()
         from av.codec.hwaccel import HWAccel
 
-        hardware = HWAccel("cuda", flags=_CURRENT_CONTEXT, is_hw_owned=True)
+        hardware = HWAccel("cuda", options=dict(_OPTIONS), is_hw_owned=True)
         with self._gpu.current():
             return av.open(*arguments, hwaccel=hardware, **options)
 
