@@ -56,14 +56,18 @@ def test_each_plane_is_seen_and_written_by_both(
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_another_devices_handle_is_the_same_memory(device: vks.Device, gpu: Open, tiling: str) -> None:
     other = gpu(name="other")
-    with device.create_surface(64, 48, "nv12", tiling=tiling) as surface, surface.export() as descriptor:
-        with other.open_surface(descriptor) as handle, vks.interop.cuda.open(handle) as shared:
-            wanted = noise(surface, 3)
-            with shared.access(0, 1) as view:
-                for plane, new in zip(view.planes, wanted, strict=True):
-                    cuda_peer.write(shared, plane, new)
-            with surface.access(1, 1):
-                assert all((a == b).all() for a, b in zip(surface.read_planes(), wanted, strict=True))
+    with (
+        device.create_surface(64, 48, "nv12", tiling=tiling) as surface,
+        surface.export() as descriptor,
+        other.open_surface(descriptor) as handle,
+        vks.interop.cuda.open(handle) as shared,
+    ):
+        wanted = noise(surface, 3)
+        with shared.access(0, 1) as view:
+            for plane, new in zip(view.planes, wanted, strict=True):
+                cuda_peer.write(shared, plane, new)
+        with surface.access(1, 1):
+            assert all((a == b).all() for a, b in zip(surface.read_planes(), wanted, strict=True))
 
 
 def test_planes_are_converted_from_as_cuda_has_written_them(device: vks.Device) -> None:

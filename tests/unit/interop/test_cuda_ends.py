@@ -130,8 +130,8 @@ def test_a_capsule_of_fewer_dimensions_is_the_array_that_numpy_has(shape: tuple[
 @pytest.mark.rule("I11")
 def test_what_was_made_of_the_memory_goes_before_it(cuda: FakeDriver, fd: int) -> None:
     made = imported(fd, "optimal")
-    assert made.object("texture")
-    assert made.object("surface") == made.object("surface")
+    assert made.planes[0].object("texture")
+    assert made.planes[0].object("surface") == made.planes[0].object("surface")
     assert cuda.calls.count("cuSurfObjectCreate") == 1
     del made
     assert "cuCtxSynchronize" in cuda.calls, "a kernel may use it still"
