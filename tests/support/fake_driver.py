@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from vkshare.interop.cuda import driver, memory, sharing, streams
+from vkshare.interop.cuda import driver, memory, plane, streams
 from vkshare.interop.cuda.driver import GPU
 
 CAPTURING, FAILED = 900, 700  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_ILLEGAL_ADDRESS
@@ -43,7 +43,7 @@ class FakeDriver:
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     fake = FakeDriver()
-    for module in (driver, memory, sharing, streams):
+    for module in (driver, memory, plane, streams):
         monkeypatch.setattr(module, "bindings", lambda: fake)
     monkeypatch.setattr(memory, "_to_free", [])
     yield fake

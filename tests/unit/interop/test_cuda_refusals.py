@@ -201,11 +201,16 @@ def test_an_optimal_format_that_cuda_has_no_arrays_of_is_refused(vulkan: vks.Dev
 
 
 @pytest.mark.rule("I3", "I10")
+def _whole(plane: Any, spec: Any) -> Any:
+    """Memory of one plane."""
+    return SimpleNamespace(planes=(plane,), spec=spec, gpu=plane.gpu)
+
+
 def test_what_a_tiling_has_not_says_what_it_has_and_hasattr_works() -> None:
     spec: Any = SimpleNamespace(width=8, height=4, format=formats.get("rgba8unorm"))
     array: dict[str, Any] = {"spec": spec, "shape": (4, 8, 4), "dtype": np.dtype(np.uint8)}
     optimal: Any = SimpleNamespace(**array, pointer=0, array=0x5000, strides=None, gpu="a GPU")
-    view = CUDAView(optimal, 1, True)
+    view = CUDAView(_whole(optimal, spec), 1, True)
     assert not hasattr(view, "__cuda_array_interface__")
     assert (view.array, view.strides, view.shape) == (0x5000, None, (4, 8, 4))
     for use in (view.__dlpack__, view.__dlpack_device__):
@@ -214,7 +219,7 @@ def test_what_a_tiling_has_not_says_what_it_has_and_hasattr_works() -> None:
     with pytest.raises(UnsupportedError, match=r"view\.pointer of an optimal surface"):
         view.pointer  # noqa: B018
     rows: Any = SimpleNamespace(**array, pointer=0x5000, array=0, strides=(256, 4, 1), gpu=SimpleNamespace(index=0))
-    view = CUDAView(rows, 1, False)
+    view = CUDAView(_whole(rows, spec), 1, False)
     assert view.__cuda_array_interface__ == {
         "version": 3,
         "shape": (4, 8, 4),

@@ -10,7 +10,7 @@ import numpy as np
 from vkshare.backends.base import BufferSpec
 from vkshare.errors import DeviceMismatchError
 from vkshare.interop.cuda import streams
-from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, device_of, gpu, gpu_of
+from vkshare.interop.cuda.driver import GPU, CUDAError, device_of, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
 from vkshare.util.closing import on_error
@@ -86,9 +86,7 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
     with on_error(surface.close), open(surface) as shared, shared.access(stream=stream) as view:
         if array.stream is not None:
             streams.join(array.stream, view.stream, where)
-        strides = view.strides
-        assert strides is not None
-        _copy(array, view.pointer, strides[0], view.stream, where)
+        view._plane("pointer").copy_from(array.pointer, rows.pitch, view.stream)
     surface._copied = rows.height * rows.row
     return surface
 
@@ -129,15 +127,3 @@ def _is_whole(array: _Tensor, wanted: Format, memory: ImportedMemory) -> Surface
     same = same and (spec.height == 1 or memory.stride == array.rows.pitch)
     surface = memory.surface() if same else None
     return surface if surface is not None and not surface.is_closed else None  # type: ignore[return-value]
-
-
-def _copy(array: _Tensor, target: int, pitch: int, stream: int, where: GPU) -> None:
-    driver = bindings()
-    copy = driver.CUDA_MEMCPY2D()
-    copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
-    copy.srcDevice, copy.srcPitch = array.pointer, array.rows.pitch
-    copy.dstDevice, copy.dstPitch = target, pitch
-    copy.WidthInBytes = array.rows.row
-    copy.Height = array.rows.height
-    with where.current():
-        call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{array.rows.width}x{array.rows.height}")
