@@ -183,27 +183,33 @@ def _on_a_gpu(plan: Plan, folder: Path) -> None:
     path, frames = folder / "clip4k.mp4", 20 if plan.quick else _FRAMES
     with contextlib.ExitStack() as stack:
         device = stack.enter_context(vkshare.open(gpus[0], name="bench", validation=False))
-        linear = stack.enter_context(device.create_surface(*_UHD, "nv12", tiling="linear"))
         target = stack.enter_context(device.create_surface(*_UHD))
-        shared = stack.enter_context(vkshare.interop.cuda.open(linear))
         target.acquire(0)
+        luma = torch.empty((_UHD[1], _UHD[0], 1), dtype=torch.uint8, device="cuda")
         options = {"preset": "ultrafast", "x265-params": "log-level=none"}
         _make_clip(path, frames, _UHD, "libx265", options)
 
         def whole() -> None:
+            opened: dict[int, Any] = {}  # the reader's surfaces come round
             with vkshare.video.open(path, device, hardware=True) as clip:
                 for frame in clip:
-                    with linear.access(0, 1):
-                        device.submit(device.record().copy(frame.surface, linear))
-                    with shared.access(1, 2, stream=torch.cuda.current_stream()) as view:
-                        torch.from_dlpack(view.planes[0]).clamp_(16, 200)
-                    with linear.access(2, 0):
-                        device.submit(device.record().composite(linear, target))
-            device.wait_idle()
+                    key = id(frame.surface)
+                    if key not in opened:
+                        opened[key] = vkshare.interop.cuda.open(frame.surface)
+                    with opened[key].within(stream=torch.cuda.current_stream()) as view:
+                        view.planes[0].copy_to(luma)
+                        luma.clamp_(16, 200)
+                        view.planes[0].copy_from(luma)
+                    device.submit(device.record().composite(frame.surface, target))
+                device.wait_idle()
+                for each in opened.values():
+                    each.close()
+
+        current = {"primary_ctx": "0", "current_ctx": "1"}  # PyTorch's, which it makes current
 
         def alone() -> None:
-            opened = HWAccel("cuda", options={"primary_ctx": "0", "current_ctx": "1"}, is_hw_owned=True)
-            with shared.gpu.current(), av.open(str(path), hwaccel=opened) as container:
+            opened = HWAccel("cuda", options=dict(current), is_hw_owned=True)
+            with av.open(str(path), hwaccel=opened) as container:
                 stream = container.streams.video[0]
                 stream.thread_type = "AUTO"
                 taken = sum(1 for _ in container.decode(stream))

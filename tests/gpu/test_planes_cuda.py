@@ -114,3 +114,26 @@ def test_torch_writes_into_a_plane(device: vks.Device) -> None:
             luma, chroma = surface.read_planes()
     assert (luma == 100).all()
     assert (chroma == 101).all()
+
+
+@pytest.mark.parametrize("tiling", ["linear", "optimal"])
+@pytest.mark.parametrize("name", ["nv12", "p010"])
+def test_tensors_are_copied_into_planes_and_out_of_them(device: vks.Device, name: str, tiling: str) -> None:
+    torch = pytest.importorskip("torch")
+    with device.create_surface(64, 48, name, tiling=tiling) as surface, vks.interop.cuda.open(surface) as shared:
+        wanted = noise(surface, 4)
+        with shared.access(0, 1, stream=torch.cuda.current_stream()) as view:
+            for plane, array in zip(view.planes, wanted, strict=True):
+                there = torch.from_numpy(array).cuda()
+                plane.copy_from(there)
+                back = torch.empty_like(there)
+                plane.copy_to(back)
+                assert (back.cpu().numpy() == array).all()
+            luma = torch.zeros((48, 64), dtype=torch.uint8 if name == "nv12" else torch.uint16, device="cuda")
+            view.planes[0].copy_to(luma)
+            with pytest.raises(ValueError, match="this view takes"):
+                view.planes[1].copy_from(luma)
+            with pytest.raises(TypeError, match="CUDA's"):
+                view.planes[0].copy_from(wanted[0])
+        with surface.access(1, 1):
+            assert all((a == b).all() for a, b in zip(surface.read_planes(), wanted, strict=True))

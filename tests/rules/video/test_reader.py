@@ -67,7 +67,7 @@ def test_each_frame_has_the_samples_of_the_decoder(vks_device: vks.Device, clips
     has(vks_device, FORMATS[name])
     path = path_of(clips, name)
     expected = video_files.decoded(path)
-    with vks.video.open(path, vks_device) as clip:
+    with vks.video.open(path, vks_device, hardware=False) as clip:
         assert clip.format == FORMATS[name]
         assert (clip.width, clip.height) == (WIDTH, HEIGHT)
         found = [frame.surface.read_planes() for frame in clip]
@@ -168,7 +168,7 @@ def test_no_more_frames_are_decoded_ahead_than_asked_for(vks_device: vks.Device,
 def test_another_format_is_converted_to_on_the_device(vks_device: vks.Device, clip: Path, form: str) -> None:
     has(vks_device, "i420")
     has(vks_device, "nv12")
-    with vks.video.open(clip, vks_device, form) as reader, reader.frame(30) as frame:
+    with vks.video.open(clip, vks_device, form, hardware=False) as reader, reader.frame(30) as frame:
         assert reader.format == frame.surface.format == form
         if form == "nv12":
             luma, chroma = frame.surface.read_planes()
@@ -178,7 +178,7 @@ def test_another_format_is_converted_to_on_the_device(vks_device: vks.Device, cl
         elif form != "i420":
             found = frame.surface.read()
             with vks_device.create_surface(WIDTH, HEIGHT, form) as target, target.access():
-                with vks.video.open(clip, vks_device) as natural, natural.frame(30) as planes:
+                with vks.video.open(clip, vks_device, hardware=False) as natural, natural.frame(30) as planes:
                     vks_device.submit(vks_device.record().blit(planes.surface, target))
                 assert np.array_equal(target.read(), found)
             assert reader.color.matrix == "rgb"
@@ -253,7 +253,7 @@ def test_frames_come_in_order_while_the_device_still_draws_with_them(vks_device:
     has(vks_device, "i420")
     expected = [samples[0] for samples in video_files.decoded(clip)]
     with (
-        vks.video.open(clip, vks_device, read_ahead=1) as reader,
+        vks.video.open(clip, vks_device, read_ahead=1, hardware=False) as reader,
         vks_device.create_surface(WIDTH, HEIGHT * FRAMES, "i420", color=reader.color) as wall,
         wall.access(),
     ):

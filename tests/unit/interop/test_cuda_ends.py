@@ -20,7 +20,7 @@ from support.fake_driver import CAPTURING, FAILED, HERE, FakeDriver
 from vkshare import _native, formats
 from vkshare.backends.base import BufferSpec, MemoryHandle
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError, UnsupportedError
-from vkshare.interop.cuda import CUDASurface, driver, memory, sharing, streams
+from vkshare.interop.cuda import CUDASurface, driver, memory, sharing, streams, tensors
 from vkshare.interop.cuda.driver import GPU, CUDAError
 from vkshare.interop.cuda.memory import ImportedMemory
 from vkshare.interop.cuda.view import CUDAView
@@ -347,7 +347,7 @@ def test_a_stream_of_another_gpu_or_context_is_refused_and_both_are_named(
 @pytest.mark.rule("I4")
 def test_one_row_is_in_one_piece_whatever_its_stride() -> None:
     reported = {"version": 3, "shape": (1, 8, 4), "typestr": "|u1", "data": (0x1000, False), "strides": (0, 4, 1)}
-    assert sharing._described(SimpleNamespace(__cuda_array_interface__=reported)).rows.pitch == 32
+    assert tensors.described(SimpleNamespace(__cuda_array_interface__=reported)).rows.pitch == 32
 
 
 @pytest.mark.rule("I4")

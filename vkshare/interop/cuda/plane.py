@@ -135,16 +135,24 @@ class MappedPlane:
         stream
             The CUstream.
         """
+        self._copy(pointer, pitch, stream, "src", "dst")
+
+    def copy_to(self, pointer: int, pitch: int, stream: int) -> None:
+        """Copy the plane into memory of the device: as copy_from()."""
+        self._copy(pointer, pitch, stream, "dst", "src")
+
+    def _copy(self, pointer: int, pitch: int, stream: int, theirs: str, ours: str) -> None:
         driver, (height, width, channels) = bindings(), self.shape
-        copy = driver.CUDA_MEMCPY2D()
-        copy.srcMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
-        copy.srcDevice, copy.srcPitch = pointer, pitch
+        on_device = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        sides = {f"{theirs}MemoryType": on_device, f"{theirs}Device": pointer, f"{theirs}Pitch": pitch}
         if self.array:
-            copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_ARRAY
-            copy.dstArray = driver.CUarray(self.array)
+            sides |= {f"{ours}MemoryType": driver.CUmemorytype.CU_MEMORYTYPE_ARRAY}
+            sides |= {f"{ours}Array": driver.CUarray(self.array)}
         else:
-            copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
-            copy.dstDevice, copy.dstPitch = self.pointer, self.stride
+            sides |= {f"{ours}MemoryType": on_device, f"{ours}Device": self.pointer, f"{ours}Pitch": self.stride}
+        copy = driver.CUDA_MEMCPY2D()
+        for name, value in sides.items():
+            setattr(copy, name, value)
         copy.WidthInBytes, copy.Height = width * channels * self.dtype.itemsize, height
         with self.gpu.current():
             call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{width}x{height}")

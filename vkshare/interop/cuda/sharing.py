@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from vkshare.backends.base import BufferSpec
 from vkshare.errors import DeviceMismatchError
-from vkshare.interop.cuda import streams
+from vkshare.interop.cuda import streams, tensors
 from vkshare.interop.cuda.driver import GPU, CUDAError, device_of, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
+from vkshare.interop.cuda.tensors import Tensor
 from vkshare.util.closing import on_error
-from vkshare.util.pixel_rows import PixelRows, rows_of
 
 if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.core.surface import Surface
     from vkshare.formats import Format
-
-
-@dataclass(frozen=True, slots=True)
-class _Tensor:
-    """The fields of an array's ``__cuda_array_interface__``."""
-
-    pointer: int
-    rows: PixelRows
-    stream: int | None  # in which it is being made
 
 
 def share(device: Device, tensor: Any, *, format: str | Format | None = None, stream: Any = None) -> Surface:
@@ -74,7 +62,7 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
         The driver refused.
     """
     where = gpu_of(device)
-    array = _described(tensor)
+    array = tensors.described(tensor)
     rows = array.rows
     found = rows.format("tensor", format)
     _check_gpu(array, where)
@@ -91,22 +79,7 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
     return surface
 
 
-def _described(tensor: Any) -> _Tensor:
-    try:
-        fields = tensor.__cuda_array_interface__
-    except (AttributeError, TypeError, RuntimeError) as error:  # PyTorch raises TypeError for a tensor of the CPU
-        raise TypeError(
-            f"tensor must be an array of CUDA's (with __cuda_array_interface__), not {type(tensor).__name__}: {error}"
-        ) from None
-    dtype = np.dtype(fields["typestr"])
-    advice = "make it contiguous first (tensor.contiguous())"
-    strides = fields.get("strides") or ()
-    rows = rows_of("tensor", tuple(fields["shape"]), dtype.name, dtype.itemsize, strides, advice)
-    stream = fields.get("stream")
-    return _Tensor(fields["data"][0], rows, streams.handle(stream) if stream else None)
-
-
-def _check_gpu(array: _Tensor, where: GPU) -> None:
+def _check_gpu(array: Tensor, where: GPU) -> None:
     try:
         found = device_of(array.pointer, "the tensor's memory")
     except CUDAError as error:
@@ -118,7 +91,7 @@ def _check_gpu(array: _Tensor, where: GPU) -> None:
         raise DeviceMismatchError(f"the device is on {where}, and the tensor is on {gpu(found)}: copy it there first")
 
 
-def _is_whole(array: _Tensor, wanted: Format, memory: ImportedMemory) -> Surface | None:
+def _is_whole(array: Tensor, wanted: Format, memory: ImportedMemory) -> Surface | None:
     """The open surface whose memory this is, all of it."""
     spec = memory.spec
     if isinstance(spec, BufferSpec):

@@ -9,7 +9,7 @@ from vkshare import _native
 from vkshare.backends.base import BufferSpec
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError, UnsupportedError
 from vkshare.interop.block import Block
-from vkshare.interop.cuda import streams
+from vkshare.interop.cuda import streams, tensors
 from vkshare.interop.cuda.driver import CUDAError
 from vkshare.util import arguments
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vkshare.interop.cuda.memory import ImportedMemory
     from vkshare.interop.cuda.plane import MappedPlane
     from vkshare.interop.cuda.surface import CUDASurface
+    from vkshare.interop.cuda.tensors import Tensor
 
 _DL_CUDA = 2  # kDLCUDA
 _DL_CODES = {"u": 1, "f": 2}  # kDLUInt, kDLFloat, by the kind of NumPy's type
@@ -98,6 +99,60 @@ class CUDAView:
     def writable(self) -> bool:
         """Whether arrays may be written."""
         return self._writable
+
+    # ---- copies ---------------------------------------------------------------------------------------------------
+
+    def copy_from(self, tensor: Any) -> None:
+        """Copies a tensor into the memory, on the GPU and in the access's stream: of either tiling.
+
+        Parameters
+        ----------
+        tensor
+            An array of a library that has ``__cuda_array_interface__``, of the view's shape and type, each row in
+            one piece; (H, W) where there is one channel. It may be freed or changed by later work of the stream.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is no array of CUDA's, or has another shape or type.
+        CUDAError
+            The driver refused.
+        """
+        plane = self._plane("copy_from()")
+        given = self._fitting(plane, tensor)
+        plane.copy_from(given.pointer, given.rows.pitch, self._stream)
+
+    def copy_to(self, tensor: Any) -> None:
+        """Copies the memory into a tensor, on the GPU and in the access's stream: of either tiling.
+
+        Parameters
+        ----------
+        tensor
+            As of copy_from(). It may be used by later work of the stream.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is no array of CUDA's, or has another shape or type, or is read-only.
+        CUDAError
+            The driver refused.
+        """
+        plane = self._plane("copy_to()")
+        given = self._fitting(plane, tensor)
+        if given.is_read_only:
+            raise ValueError("tensor is read-only; allowed is an array that may be written")
+        plane.copy_to(given.pointer, given.rows.pitch, self._stream)
+
+    def _fitting(self, plane: MappedPlane, tensor: Any) -> Tensor:
+        """A tensor of the plane's shape and type, whose own stream is waited for."""
+        given = tensors.described(tensor)
+        rows, shape = given.rows, plane.shape
+        if (rows.height, rows.width, rows.channels) != shape or rows.dtype != plane.dtype.name:
+            found = f"{rows.dtype} of shape {(rows.height, rows.width, rows.channels)}"
+            raise ValueError(f"tensor is {found}; this view takes {plane.dtype} of shape {shape}")
+        if given.stream is not None:
+            streams.join(given.stream, self._stream, plane.gpu)
+        return given
 
     # ---- linear surfaces ------------------------------------------------------------------------------------------
 
