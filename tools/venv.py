@@ -48,7 +48,7 @@ def wanted() -> list[str]:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = data["project"]["optional-dependencies"]
     lines = data["build-system"]["requires"] + data["project"]["dependencies"]
-    wanted_extras = ("demo", "gl", "engines", "view", "notebook", "remote", "test", "dev", "docs")
+    wanted_extras = ("demo", "gl", "engines", "video", "view", "notebook", "remote", "test", "dev", "docs")
     lines += [line for extra in wanted_extras for line in extras[extra]]
     return sorted({line for line in lines if not re.match(r"vkshare\b", line)})
 

@@ -16,7 +16,7 @@ _MKV |= {"r16unorm": "gray16le", "rgba16unorm": "rgba64le"}
 
 def need_av() -> Any:
     """Skip the calling test where PyAV is missing; fail it where it is required."""
-    need("av", importlib.util.find_spec("av") is not None, "PyAV is missing: pip install vkshare[view]")
+    need("av", importlib.util.find_spec("av") is not None, "PyAV is missing: pip install vkshare[video]")
     import av
 
     return av

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import weakref
 from collections.abc import Iterator
@@ -151,22 +152,32 @@ def open(
     if hardware is not None:
         arguments.flag("hardware", hardware)
     path, count = check_source(source), arguments.integer("threads", threads, 0, 64)
-    decoder = _decoder(path, count, nvdec.acceleration(device, hardware), is_needed=bool(hardware))
-    with on_error(decoder.close):
-        intake = Intake.of_first(decoder, device, format, color)
+    begin = functools.partial(_begun, path, count, device, format, color)
+    acceleration = nvdec.acceleration(device, hardware)
+    try:
+        decoder, intake = begin(acceleration)
+    except VideoError:
+        if hardware or acceleration is None:
+            raise
+        decoder, intake = begin(None)  # the failure may be that of the GPU's decoder
+    with on_error(decoder.close), on_error(intake.close):
         if hardware and not intake.is_hardware:
-            intake.close()
             raise UnsupportedError(f"{decoder.codec} by NVDEC", "this GPU has no decoder for it", "use hardware=False")
-        with on_error(intake.close):
-            return Reader(decoder, device, intake, ahead, loop, speed)
+        return Reader(decoder, device, intake, ahead, loop, speed)
 
 
-def _decoder(path: Any, threads: int, acceleration: nvdec.Acceleration | None, *, is_needed: bool) -> Decoder:
-    if acceleration is not None and not is_needed:
-        with contextlib.suppress(VideoError):  # of the GPU's decoder, perhaps
-            return Decoder(path, threads, acceleration)
-        acceleration = None
-    return Decoder(path, threads, acceleration)
+def _begun(
+    path: Any,
+    threads: int,
+    device: Device,
+    format: str,
+    color: Color | None,
+    acceleration: nvdec.Acceleration | None,
+) -> tuple[Decoder, Intake]:
+    """A decoder at its first frame, which decides on the surfaces."""
+    decoder = Decoder(path, threads, acceleration)
+    with on_error(decoder.close):
+        return decoder, Intake.of_first(decoder, device, format, color)
 
 
 def _speed(rate: float) -> Fraction:

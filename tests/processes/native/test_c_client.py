@@ -248,9 +248,9 @@ def test_garbage_is_refused_in_c_with_words_and_every_fd_is_closed(
         memory, page, *rest = fds
         cases: list[tuple[bytes, tuple[int, ...], str]] = [
             (data[:10], fds, "after 10 bytes" if is_stream else "at least 28 bytes; 10 came"),
-            (data[:-1], fds, "after 139 bytes" if is_stream else "says 140 bytes and has 139"),
+            (data[:-1], fds, "after 147 bytes" if is_stream else "says 148 bytes and has 147"),
             (b"GET / HTTP/1.1\r\n\r\n" * 10, (), "not a descriptor of vkshare"),
-            (changed(data, 12, 9), fds, "descriptors have layout version 9, this vkshare's have 1"),
+            (changed(data, 12, 9), fds, "descriptors have layout version 9, this vkshare's have 2"),
             (changed(data, 16, 9), fds, f"pages have layout version 9, this vkshare's have {lib.VKS_LAYOUT_VERSION}"),
             (changed(data, 8, 2), fds, "kind is 2, expected is 1"),
             (changed(data, 20, 4096), fds, "says 4096 bytes"),
@@ -287,7 +287,7 @@ def test_a_client_that_is_sent_garbage_ends_with_words_and_owns_nothing(device: 
         data, fds = descriptor.to_bytes(), descriptor._fds
         for damaged, given, text in (
             (data[:50], fds, "after 50 bytes"),
-            (changed(data, 12, 2), fds, "layout version 2"),
+            (changed(data, 12, 3), fds, "layout version 3"),
         ):
             client = start(0, 1)
             send(client.socket, damaged, given)

@@ -14,7 +14,7 @@ from support.fd_counts import no_fd_left, open_fds
 from support.run_volumes import rounds, seeded
 
 from vkshare import errors
-from vkshare.errors import UnsupportedError, VkshareError, VulkanError
+from vkshare.errors import UnsupportedError, VideoError, VkshareError, VulkanError
 from vkshare.server import messages as m
 from vkshare.server import wire
 from vkshare.server.wire import HEADER, MAX_MESSAGE, Message, ProtocolError, Splitter, pack
@@ -267,6 +267,8 @@ def test_every_error_of_vkshare_travels_whole() -> None:
             continue
         if issubclass(kind, UnsupportedError):
             error: Exception = kind("a", "b", "c")
+        elif kind is VideoError:
+            error = VideoError("clip.mp4", 1.5, "damaged")
         elif kind is VulkanError:
             error = VulkanError(-4, "vkQueueSubmit2")
         else:
