@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vkshare.errors import InvalidCallError, UnsupportedBufferError, UnsupportedError
+from vkshare.formats import get as get_format
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
@@ -223,6 +224,8 @@ def _target(view: View, library: str) -> tuple[ModuleType, Surface, str, np.ndar
 
 
 def _hint(library: str, format: str) -> str:
+    if get_format(format).is_planar:
+        return "use view.planes[0].array, and those of the other planes"
     others = [f"view.{method}()" for method, (_, formats) in _LIBRARIES.items() if format in formats]
     return f"create the surface as {_either(_LIBRARIES[library][1])}, or use {_either([*others, 'view.array'])}"
 

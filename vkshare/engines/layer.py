@@ -210,6 +210,9 @@ def image_of(surface: Surface, device_type: type, engine: str) -> tuple[VulkanIm
             f"{surface!r} is of {surface.device!r}, which is not {engine}'s: open it on a device of "
             f"vkshare.engines.{engine}.open() with open_surface()"
         )
+    if surface.spec.format.is_planar:
+        hint = "blit() it into an rgba8unorm surface, and take that"
+        raise UnsupportedError(f"{surface!r} in {engine}", "each of its planes is an image of its own", hint)
     if image.is_presentable or image.is_host_import:
         owner = "a window system's" if image.is_presentable else "the CPU backend's"
         why = f"its memory is {owner}, and can end before {engine}'s texture"

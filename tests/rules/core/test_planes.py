@@ -423,3 +423,10 @@ def test_a_watcher_gets_the_planes_of_a_surface(device: vks.Device) -> None:
             assert surface.color == BT709
             read = surface.read_planes()
             assert all((one == other).all() for one, other in zip(read, noise(video), strict=True))
+
+
+def test_libraries_that_draw_say_where_the_planes_are(vks_device: vks.Device) -> None:
+    with vks_device.create_surface(64, 48, "nv12") as surface, surface.access() as view:
+        for call in (view.pillow, view.cairo):
+            with pytest.raises(UnsupportedError, match=r"use view\.planes\[0\]\.array"):
+                call()

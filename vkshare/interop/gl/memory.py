@@ -155,6 +155,9 @@ def check(gl: GL, surface: Surface) -> None:
             "glTexSubImage2D",
         )
     _check_uuids(gl, surface)
+    if surface.spec.format.is_planar:
+        hint = "blit() it into an rgba8unorm surface, and open that"
+        raise UnsupportedError(what, "planes are not shared with OpenGL", hint)
     if surface.format not in FORMATS:
         why = "depth is not shared with OpenGL" if surface.spec.format.is_depth else "OpenGL has no such format"
         raise UnsupportedError(what, why, f"allowed are {', '.join(FORMATS)}")
