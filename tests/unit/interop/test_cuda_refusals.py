@@ -195,17 +195,17 @@ def test_an_optimal_format_that_cuda_has_no_arrays_of_is_refused(vulkan: vks.Dev
     fake_cuda(vulkan.capabilities.device_uuid)
     with linear(vulkan) as surface:
         spec = replace(surface.spec, format=formats.get("rgb10a2unorm"), tiling="optimal")
-        memory: Any = SimpleNamespace(size=4096, stride=0, fd=-1)
+        memory: Any = SimpleNamespace(size=4096, offset=0, stride=0, fd=-1)
         with pytest.raises(UnsupportedError, match=r'rgb10a2unorm .*no arrays of that format; use .*tiling="linear"'):
             ImportedMemory(driver.gpu_of(vulkan), spec, memory, surface)
 
 
-@pytest.mark.rule("I3", "I10")
 def _whole(plane: Any, spec: Any) -> Any:
     """Memory of one plane."""
     return SimpleNamespace(planes=(plane,), spec=spec, gpu=plane.gpu)
 
 
+@pytest.mark.rule("I3", "I10")
 def test_what_a_tiling_has_not_says_what_it_has_and_hasattr_works() -> None:
     spec: Any = SimpleNamespace(width=8, height=4, format=formats.get("rgba8unorm"))
     array: dict[str, Any] = {"spec": spec, "shape": (4, 8, 4), "dtype": np.dtype(np.uint8)}
