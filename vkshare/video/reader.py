@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare import formats
 from vkshare.core.pipe import open_receiver, pipe
-from vkshare.errors import ClosedError, UnsupportedError, VideoError
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VideoError
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.deadline import Deadline
@@ -201,6 +201,8 @@ class Reader(FlagClosing):
         self._codec, self._pixel_aspect = decoder.codec, decoder.pixel_aspect
         self._position = Fraction(0)
         self._damaged = 0
+        self._read_ahead = read_ahead
+        self._held = 0  # frames whose blocks are not over
         self._ended_in = -1  # the generation whose last frame was taken
         self._generation = 0
         # One surface more than may be ahead: that of the frame which is looked at.
@@ -300,6 +302,8 @@ class Reader(FlagClosing):
             The last frame was taken: seek() goes back.
         AcquireTimeout
             The frame was not decoded in time.
+        InvalidCallError
+            As many frames are open as there are surfaces.
         ClosedError
             The reader is closed.
 
@@ -311,6 +315,11 @@ class Reader(FlagClosing):
         """
         self._own.check()
         deadline = Deadline(timeout)
+        if self._held > self._read_ahead:
+            raise InvalidCallError(
+                f"{self._held} frames of {self.path} are held, and each of its surfaces with them: end a block of "
+                f"frame(), or open it with a read_ahead above {self._read_ahead}"
+            )
         while True:
             if self._ended_in == self._generation:
                 raise EOFError(f"{self.path} is at its end; seek() goes back")
@@ -327,7 +336,11 @@ class Reader(FlagClosing):
                     continue
                 self._position = entry.pts
                 times = entry.pts, entry.duration, entry.time, entry.until
-                yield VideoFrame(received.surface, received.view, *times, entry.index, entry.generation)
+                self._held += 1
+                try:
+                    yield VideoFrame(received.surface, received.view, *times, entry.index, entry.generation)
+                finally:
+                    self._held -= 1
                 return
 
     def __iter__(self) -> Iterator[VideoFrame]:

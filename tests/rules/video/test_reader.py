@@ -243,6 +243,17 @@ def test_a_reader_is_closed_at_any_time_by_any_thread(vks_device: vks.Device, cl
     assert threading.active_count() == before
 
 
+def test_more_open_frames_than_surfaces_are_refused(vks_device: vks.Device, clip: Path) -> None:
+    has(vks_device, "i420")
+    with vks.video.open(clip, vks_device, read_ahead=2) as reader:
+        with reader.frame(30), reader.frame(30), reader.frame(30) as third:
+            with pytest.raises(vks.InvalidCallError, match=r"3 frames of .* are held.* read_ahead above 2"):
+                reader.frame(30).__enter__()
+            assert third.index == 2
+        with reader.frame(30) as fourth:
+            assert fourth.index == 3
+
+
 def take_for_ever(reader: vks.video.Reader) -> None:
     while True:
         with reader.frame(30):
