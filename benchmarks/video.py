@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 import vkshare
+from benchmarks import compositor_load
 from benchmarks.measure import Samples, Spread, Timed, ratios, repeated, spreads
 from benchmarks.plan import Plan
 
 _HD, _UHD = (1920, 1080), (3840, 2160)
 _TURN = 20e-3  # seconds
 _FRAMES = 240  # of the clip that is decoded, four seconds of it at 60 a second
+_STREAMS = 16
 _CONVERTED = "1080p nv12 to rgba8unorm, CPU backend"
 
 
@@ -29,6 +31,7 @@ def run(plan: Plan) -> None:
             _conversions(plan, stack)
         with contextlib.ExitStack() as stack:
             _composites(plan, stack)
+        _streams(plan, 2.0 if plan.quick else 60.0)
         with tempfile.TemporaryDirectory(prefix="vkshare-bench-") as folder:
             _decoding(plan, Path(folder))
             with plan.noting("4K HEVC by NVDEC", vkshare.VkshareError, ImportError):
@@ -140,6 +143,26 @@ def _composites(plan: Plan, stack: contextlib.ExitStack) -> None:
     samples = plan.turns(what, ways, _TURN, times=4)
     name = adapters[0].name.split()[0]
     _against(plan, f"{what}, {name}", samples, "converted first", most=1 / 1.5)
+
+
+def _streams(plan: Plan, seconds: float) -> None:
+    """720p30 in a compositor, without the decoding: sixteen, against one."""
+    loads = {}
+    for count in (1, 2 if plan.quick else _STREAMS):
+        plan.progress(f"{count} streams of 720p30 in a compositor, {seconds:g} s")
+        loads[count] = compositor_load.run(count, seconds, streams=True)
+    one, (count, many) = loads[1], max(loads.items())
+    names = {"shown": "shown", "late": "lost", "superseded": "superseded", "composites": "composites"}
+    others = {name: many.counts[counter] for name, counter in names.items()}
+    others["ticks that the streams missed"] = many.undrawn
+    plan.count(
+        f"ticks that a compositor of {count} streams of 720p30 missed in {many.seconds:.0f} s",
+        many.counts["missed"],
+        most=one.counts["missed"],
+        others=others | {"missed by one": one.counts["missed"]},
+    )
+    used = (many.counts["cpu"] + many.clients_cpu) / many.seconds
+    plan.own("CPU time of all of them, a second", used, others={"of the streams": many.clients_cpu / many.seconds})
 
 
 # ---- decoding ------------------------------------------------------------------------------------------------------

@@ -52,3 +52,15 @@ def _between(chroma: np.ndarray[Any, Any], axis: int, factor: int, is_cosited: b
     weight = (at - first).reshape([-1 if each == axis else 1 for each in range(3)])
     low, high = (chroma.take((first + step).clip(0, size - 1), axis) for step in (0, 1))
     return low * (1 - weight) + high * weight
+
+
+def first_difference(found: Planes, wanted: Planes) -> str:
+    """The plane and the place in which they differ first, with both codes; "" where they are the same."""
+    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return f"plane {index} is {one.shape} {one.dtype}, and should be {other.shape} {other.dtype}"
+        wrong = np.argwhere(one != other)
+        if wrong.size:
+            at = tuple(map(int, wrong[0]))
+            return f"plane {index}: {len(wrong)} of {one.size} codes, first at {at}: {one[at]}, should be {other[at]}"
+    return ""

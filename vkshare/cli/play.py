@@ -36,14 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the video")
     parser.add_argument("--loop", action="store_true", help="begin again after the last frame")
     parser.add_argument("--rate", type=float, default=1.0, metavar="N", help="speed, 0.01 to 100 (default: 1)")
-    parser.add_argument("--start", type=float, default=0.0, metavar="S", help="begin so many seconds after the start")
+    from_start = partial(seconds, most=_LONGEST, allowed="of 0 or more", may_be_zero=True)
+    parser.add_argument(
+        "--start", type=from_start, default=0.0, metavar="S", help="begin so many seconds after the start"
+    )
     parser.add_argument("--size", type=size, metavar="WxH", help="pixels (default: the picture's)")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
     parser.add_argument("--headless", action="store_true", help="no window: the last picture goes to --output only")
     parser.add_argument("--output", metavar="FILE", help="write the picture that is shown at the end, e.g. out.png")
     for_so_long = partial(seconds, most=_LONGEST, allowed="above 0")
-    parser.add_argument("--seconds", type=for_so_long, metavar="S", help="end by itself after so long")
+    parser.add_argument(
+        "--seconds", type=for_so_long, metavar="S", help="end by itself so long after the first picture"
+    )
     parser.add_argument("--json", action="store_true", help="at the end, print the counters as JSON, and nothing else")
 
 
@@ -70,7 +75,6 @@ def _play(args: argparse.Namespace) -> int:
     from vkshare.compositor.window_host import Signals
     from vkshare.view.player_window import PlayerWindow
 
-    end = math.inf if args.seconds is None else time.monotonic() + args.seconds
     name, can_capture = os.path.basename(args.file), args.output is not None
     with (
         Signals() as signals,
@@ -84,8 +88,11 @@ def _play(args: argparse.Namespace) -> int:
         with PlayerWindow(
             device, reader, name, size=args.size, headless=args.headless, can_capture=can_capture
         ) as shown:
+            end = math.inf
             while not (signals.came or shown.has_ended or shown.is_over) and (left := end - time.monotonic()) > 0:
                 shown.turn(min(left, _TURN))
+                if args.seconds is not None and end == math.inf and shown.statistics().shown:
+                    end = time.monotonic() + args.seconds
             if can_capture:
                 save("play", shown.capture(), args.output)
             counts = shown.statistics()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import stat
 from collections import deque
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vkshare.errors import UnsupportedError, VideoError
 from vkshare.util.closing import on_error
+from vkshare.video.completeness import missing_bytes
+from vkshare.video.file_object import FileObject
 
 if TYPE_CHECKING:
     from vkshare.video.nvdec import Acceleration
@@ -21,15 +24,18 @@ _CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,ogg,flv,ivf,h264,hevc,av1,obu,m4v,mpegvideo,mjpeg,"
     "yuv4mpegpipe,gif,apng,asf,nut,mxf,dv,rm,wtv,png_pipe,jpeg_pipe,webp_pipe,bmp_pipe,tiff_pipe"
 )
-_MOST_PIXELS = 1 << 26  # 8K has half of them; a header that declares more is refused before memory is taken
+MOST_PIXELS = 1 << 26  # 8K has half of them; a header that declares more is refused before memory is taken
 _LONGEST_SIDE = 1 << 14
 _OTHER_ERRORS = (OSError, ValueError, ArithmeticError, LookupError, MemoryError)  # of PyAV, by damaged headers
 _MOST_ERRORS = 100  # in a row, without a frame
-_STEPS_BACK = (Fraction(1), Fraction(5), None)  # seconds; None: to the start
 # Decoders of FFmpeg 8 whose threads by frames wait for each other for ever, in some damaged files.
 _HANGING = ("hevc", "vvc")
-_COUNTED = ("mov", "mp4")  # containers whose number of frames is that of their index
+_INEXACT = ("mpeg",)  # containers in which FFmpeg takes frames for others after a jump
 _REPLACES = 19  # PyAV's version from which on it takes metadata in other encodings than UTF-8
+_NO_VIDEO = (
+    "it cannot be read as a video or a picture: allowed are mp4, mov, mkv, webm, avi, ts, ogg, gif, png, jpeg and "
+    "their like, and not sound alone or a playlist"
+)
 _PROBED = str(5 << 20)  # bytes that FFmpeg may read in search of the stream's kind
 
 
@@ -57,19 +63,27 @@ def load_av() -> Any:
 
 
 def check_source(source: Any) -> Any:
-    """A path as a string, or the file object itself.
+    """A path as a string, or a file object as PyAV may use it.
 
     Raises
     ------
     TypeError
         It is neither.
+    ValueError
+        The path has a zero byte.
     OSError
         There is no such file, or it may not be read, or is no regular file.
     """
     if hasattr(source, "read"):
-        return source
+        if isinstance(source, io.TextIOBase):
+            raise TypeError(f"source must be a path or a binary file object, not {type(source).__name__}")
+        if not hasattr(source, "seek"):
+            raise TypeError(f"source must be a path or a binary file object that can seek, not {type(source).__name__}")
+        return FileObject(source)
     try:
         path = os.fsdecode(os.fspath(source))
+        if "\0" in path:
+            raise ValueError("source is no path: it has a zero byte; give the contents of a file as io.BytesIO(...)")
     except TypeError:
         kind = type(source).__name__
         raise TypeError(f"source must be a path or a binary file object, not {kind}") from None
@@ -103,30 +117,28 @@ class Decoder:
     def __init__(self, source: Any, threads: int = 0, hardware: Acceleration | None = None) -> None:
         self._av = load_av()
         self._source, self._threads, self._hardware = source, threads, hardware
-        self.name = source if isinstance(source, str) else str(getattr(source, "name", "") or "a file object")
+        self.name = source if isinstance(source, str) else source.name
         self.position: Fraction | None = None  # of the newest frame
         self._container: Any = None
-        self._target: Fraction | None = None  # of a seek: frames that end before it are skipped
-        self._steps: list[Fraction | None] = []  # of a seek: how far before the target to begin, if it goes too far
         with on_error(self.close):
             self._begin()
 
     def _begin(self) -> None:
         """Opens the file, at its start."""
         self.close()
-        with self._errors("it cannot be read as video"):
+        with self._errors(_NO_VIDEO):
             self._container = self._open()
             streams = self._container.streams.video
             if not streams:
-                raise self._error("it has no video stream")
+                raise self.error("it has no video stream")
             self._stream = stream = streams[0]
             codec = stream.codec_context
             if codec is None:
-                raise self._error("FFmpeg has no decoder for its codec")
+                raise self.error("FFmpeg has no decoder for its codec")
             codec.thread_type = "SLICE" if codec.codec.name in _HANGING else "AUTO"
             codec.thread_count = self._threads
             # A damaged picture is an error: without "explode" FFmpeg makes up what is missing.
-            codec.options = {"max_pixels": str(_MOST_PIXELS), "err_detect": "explode"}
+            codec.options = {"max_pixels": str(MOST_PIXELS), "err_detect": "explode"}
             self.width, self.height = codec.width, codec.height
             self._check_size()
             self.time_base = Fraction(stream.time_base or 0) or Fraction(1, 90_000)
@@ -136,9 +148,9 @@ class Decoder:
 
     def _check_size(self) -> None:
         width, height = self.width, self.height
-        if min(width, height) <= 0 or max(width, height) > _LONGEST_SIDE or width * height > _MOST_PIXELS:
+        if min(width, height) <= 0 or max(width, height) > _LONGEST_SIDE or width * height > MOST_PIXELS:
             size = f"its size is {width}x{height}" if width else "its size is not known, or too large"
-            raise self._error(f"{size}; allowed are sides up to {_LONGEST_SIDE}, and {_MOST_PIXELS:,} pixels")
+            raise self.error(f"{size}; allowed are sides up to {_LONGEST_SIDE}, and {MOST_PIXELS:,} pixels")
 
     def _open(self) -> Any:
         options = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file", "probesize": _PROBED}
@@ -147,16 +159,17 @@ class Decoder:
             options["protocol_whitelist"] = "none"
         path = f"file:{self._source}" if isinstance(self._source, str) else self._source
         opens = self._av.open if self._hardware is None else self._hardware.open
+        # FFmpeg would take the name for the pattern of a sequence of pictures.
+        kind = "jpeg_pipe" if str(path).lower().endswith((".jpg", ".jpeg")) else None
         if int(self._av.__version__.split(".")[0]) < _REPLACES:
-            return opens(path, container_options=options, metadata_errors="replace")
-        return opens(path, container_options=options)
+            return opens(path, format=kind, container_options=options, metadata_errors="replace")
+        return opens(path, format=kind, container_options=options)
 
     def _rewound(self) -> None:
         self._packets: Iterator[Any] = self._container.demux(self._stream)
         self._waiting: deque[Any] = deque()
-        self._count = 0  # packets since the start; -1 after a seek into the file
+        self._is_checked = False  # whether the end is the file's own
         self._errors_in_row = 0
-        self._first: Picture | None = None
         self._last: Picture | None = None
 
     # ---- what the file says --------------------------------------------------------------------------------------
@@ -171,8 +184,11 @@ class Decoder:
         """Seconds; None: the file does not say it."""
         if self._stream.duration:
             return Fraction(self._stream.duration) * self.time_base
-        length = self._container.duration
-        return Fraction(length, 1_000_000) if length else None
+        if not self._container.duration:
+            return None
+        length = Fraction(self._container.duration, 1_000_000)
+        is_from_zero = "matroska" in self._container.format.name  # and not from the first frame
+        return max(Fraction(0), length - self._origin) if is_from_zero else length
 
     @property
     def codec(self) -> str:
@@ -186,43 +202,14 @@ class Decoder:
 
     # ---- frames --------------------------------------------------------------------------------------------------
 
-    def next(self) -> Picture | None:
-        """Return the next frame; None after the last.
+    def decoded(self) -> Picture | None:
+        """Return the next picture, with the duration that the container gives it; None after the last.
 
         Raises
         ------
         VideoError
             The file is damaged here; the next call goes on behind it.
         """
-        first, self._first = self._first, None
-        if first is not None:
-            return first
-        while (picture := self._decoded()) is not None:
-            self.position, self._last = picture.pts, picture
-            target = self._target
-            if target is None:
-                return picture
-            if picture.pts > target and self._steps:  # the container's seek went too far
-                self._go(target, self._steps.pop(0))
-            elif picture.pts + picture.duration > target:
-                self._target = None
-                return picture
-        return None
-
-    def peek(self) -> Picture:
-        """Return the first frame, which next() returns once more.
-
-        Raises
-        ------
-        VideoError
-            It is damaged, or there is none.
-        """
-        self._first = self.next()
-        if self._first is None:
-            raise self._error("it has no frames")
-        return self._first
-
-    def _decoded(self) -> Picture | None:
         while not self._waiting:
             if self._errors_in_row >= _MOST_ERRORS:
                 return None
@@ -230,11 +217,8 @@ class Decoder:
                 with self._errors("the decoder failed"):
                     packet = next(self._packets, None)
                     if packet is None:
-                        return None
-                    if packet.size == 0:
                         self._check_complete()
-                    elif self._count >= 0:
-                        self._count += 1
+                        return None
                     self._waiting.extend(packet.decode())
             except VideoError:
                 self._errors_in_row += 1
@@ -242,17 +226,16 @@ class Decoder:
         self._errors_in_row = 0
         frame = self._waiting.popleft()
         picture = self._timed(frame)
+        self.position, self._last = picture.pts, picture
         if frame.is_corrupt:
-            self.position, self._last = picture.pts, picture
-            raise self._error("the picture is damaged")
+            raise self.error("the picture is damaged")
         return picture
 
     def _check_complete(self) -> None:
-        """Refuse, before the decoder's last frames, an end that is not the one that the file's index has."""
-        count, whole = self._count, self._stream.frames
-        self._count = -1
-        if 0 <= count < whole and any(name in self._container.format.name.split(",") for name in _COUNTED):
-            raise self._error(f"the file ends after {count} of its {whole} frames")
+        """Refuse an end before the one that the file declares."""
+        if not self._is_checked and (lacking := missing_bytes(self._source)):
+            self._is_checked = True
+            raise self.error(f"the file ends {lacking:,} bytes before its own end")
 
     def _timed(self, frame: Any) -> Picture:
         base = Fraction(frame.time_base or 0) or self.time_base
@@ -263,8 +246,8 @@ class Decoder:
         last = self._last
         return Picture(frame, last.pts + last.duration if last else Fraction(0), duration)
 
-    def seek(self, position: Fraction) -> None:
-        """Have next() return the frame that is shown at that time, in seconds after the first frame.
+    def go(self, position: Fraction, back: Fraction | None) -> None:
+        """Continue at a keyframe that much before a position, in seconds after the first picture; None: at the start.
 
         Raises
         ------
@@ -273,20 +256,13 @@ class Decoder:
         UnsupportedError
             The file object cannot seek.
         """
-        self._steps = list(_STEPS_BACK) if position > 0 else [None]
-        self._target = position
-        self._go(position, Fraction(0))
-
-    def _go(self, position: Fraction, back: Fraction | None) -> None:
-        """Continue at a keyframe that much before the position; None: at the start."""
         before = Fraction(0) if back is None else max(Fraction(0), position - back)
         try:
-            if back is None:
+            if back is None or self._container.format.name in _INEXACT:
                 raise ValueError
             ticks = int((before + self._origin) / self.time_base)
             self._container.seek(ticks, stream=self._stream, backward=True)
             self._rewound()
-            self._count = 0 if before == 0 else -1
         except (self._av.error.FFmpegError, OSError, ValueError):  # a stream without an index, such as a bare .h264
             try:
                 self._begin()
@@ -303,7 +279,8 @@ class Decoder:
 
     # ---- errors --------------------------------------------------------------------------------------------------
 
-    def _error(self, why: str) -> VideoError:
+    def error(self, why: str) -> VideoError:
+        """An error at the newest picture."""
         return VideoError(self.name, None if self.position is None else float(self.position), why)
 
     @contextlib.contextmanager
@@ -311,8 +288,18 @@ class Decoder:
         """VideoError for what PyAV raises in the block."""
         try:
             yield
+            self._raise_failure()
         except (VideoError, UnsupportedError):
             raise
         except (self._av.error.FFmpegError, *_OTHER_ERRORS) as error:
+            self._raise_failure()
             words = getattr(error, "strerror", "") or str(error) or type(error).__name__
-            raise self._error(f"{what} ({words})") from error
+            raise self.error(f"{what} ({words})") from error
+
+    def _raise_failure(self) -> None:
+        """VideoError for what the file object raised; Ctrl-C as it is."""
+        failure = self._source.take_failure() if isinstance(self._source, FileObject) else None
+        if isinstance(failure, Exception):
+            raise self.error(f"the file object failed ({type(failure).__name__}: {failure})") from failure
+        if failure is not None:
+            raise failure

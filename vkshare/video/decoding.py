@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import AcquireTimeout, ClosedError, VideoError
 from vkshare.video.decoder import Decoder, Picture
+from vkshare.video.pictures import Pictures
 
 if TYPE_CHECKING:
     from vkshare.core.pipe_ends import Sender
@@ -46,6 +47,7 @@ class Decoding:
     def __init__(
         self,
         decoder: Decoder,
+        pictures: Pictures,
         sender: Sender[Surface],
         write: Callable[[Any, Surface], None],
         *,
@@ -53,7 +55,7 @@ class Decoding:
         rate: Fraction,
     ) -> None:
         self.loop, self.rate = loop, rate
-        self._decoder, self._sender, self._write = decoder, sender, write
+        self._decoder, self._pictures, self._sender, self._write = decoder, pictures, sender, write
         self._changed = threading.Condition()
         self._entries: dict[int, Entry] = {}
         self._serial = 0
@@ -98,6 +100,7 @@ class Decoding:
                     self._step()
         finally:
             self._sender.close()
+            self._pictures.close()
             self._decoder.close()
 
     def _wait(self) -> bool:
@@ -113,10 +116,10 @@ class Decoding:
         try:
             if target is not None:
                 self._jump(target)
-            picture = self._decoder.next()
-            if picture is None and self.loop and self._last is not None:
+            picture = self._pictures.next()
+            if picture is None and self.loop:
                 self._jump(Fraction(0))
-                picture = self._decoder.next()
+                picture = self._pictures.next()
         except Exception as error:
             self._send_in_place(generation, error)
             return
@@ -130,7 +133,7 @@ class Decoding:
         if self._last is not None:
             self._time += self._last[1] / self.rate
             self._last = None
-        self._decoder.seek(position)
+        self._pictures.seek(position)
 
     def _send(self, generation: int, picture: Picture) -> None:
         if self._last is not None:

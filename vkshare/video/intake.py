@@ -14,6 +14,7 @@ from vkshare.util import arguments
 from vkshare.video import conversion, nvdec
 from vkshare.video import pixels as video_pixels
 from vkshare.video.decoder import Decoder
+from vkshare.video.pictures import Pictures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,16 +34,18 @@ class Intake:
         self._device, self._plan, self._scratch = device, plan, scratch
         self._pixel_format = name_of(frame)
         self._copier = nvdec.Copier()
-        self._own_color = color  # of the frames
+        self._own_color = color  # of the first frame
+        self._codec = ""  # by which the others' colours are found; "": they are said to be the first one's
         self.is_hardware = nvdec.is_on_gpu(frame)
         self.width: int = frame.width
         self.height: int = frame.height
         self.format = format
         self.color = color if formats.get(format).is_planar else _as_rgb(color)
-        self.rotation = int(getattr(frame, "rotation", 0) or 0)
+        rotation = int(getattr(frame, "rotation", 0) or 0)
+        self.rotation = rotation if abs(rotation) <= 360 else 0  # a matrix of zeros has none
 
     @classmethod
-    def of_first(cls, decoder: Decoder, device: Device, format: str, color: Color | None) -> Intake:
+    def of_first(cls, decoder: Decoder, pictures: Pictures, device: Device, format: str, color: Color | None) -> Intake:
         """Decide by a stream's first frame.
 
         Raises
@@ -52,12 +55,19 @@ class Intake:
         ValueError, TypeError, UnsupportedError
             The format or the colour does not fit.
         """
-        frame = decoder.peek().frame
+        intake = cls._planned(decoder, pictures, device, format, color)
+        if color is None:
+            intake._codec = decoder.codec
+        return intake
+
+    @classmethod
+    def _planned(cls, decoder: Decoder, pictures: Pictures, device: Device, format: str, color: Color | None) -> Intake:
+        frame = pictures.peek().frame
         name = name_of(frame)
         size = frame.width, frame.height
         plan = video_pixels.natural(name, _bits(frame), *size)
         if color is None:
-            color = video_pixels.color_of(frame)
+            color = video_pixels.color_of(frame, decoder.codec)
         else:
             arguments.instance("color", color, Color)
         if format == "auto":
@@ -65,7 +75,9 @@ class Intake:
             return cls(device, frame, plan, plan.format, color, None)
         wanted = formats.get(format)
         wanted.check_size(*size)
-        if wanted.name == plan.format or video_pixels.direct(name, wanted.name):
+        if wanted.name == plan.format:
+            return cls(device, frame, plan, wanted.name, color, None)
+        if video_pixels.direct(name, wanted.name):
             return cls(device, frame, video_pixels.Plan(wanted.name, name), wanted.name, color, None)
         if plan.is_converted and video_pixels.packed(wanted.name):
             plan = video_pixels.Plan(wanted.name, video_pixels.packed(wanted.name))
@@ -99,14 +111,19 @@ class Intake:
     def _fitting(self, frame: Any) -> Any:
         """A frame of the first one's size, in the pixel format that is copied."""
         plan, size = self._plan, (self.width, self.height)
-        is_first_kind = name_of(frame) == self._pixel_format and (frame.width, frame.height) == size
+        color = video_pixels.color_of(frame, self._codec) if self._codec else self._own_color
+        is_first_kind = (
+            name_of(frame) == self._pixel_format
+            and (frame.width, frame.height) == size
+            and (color.matrix, color.range) == (self._own_color.matrix, self._own_color.range)
+        )
         if is_first_kind and not plan.is_converted:
             return frame
         if is_first_kind and name_of(frame) == plan.pixel_format:
             return frame
         if nvdec.is_on_gpu(frame):
             frame = frame.reformat(format=name_of(frame))  # to the CPU's memory
-        return conversion.converted(frame, *size, plan.pixel_format, self._own_color)
+        return conversion.converted(frame, *size, plan.pixel_format, color, self._own_color)
 
     def _fill(self, frame: Any, surface: Surface) -> None:
         if nvdec.is_on_gpu(frame):

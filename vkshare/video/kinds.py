@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ class EncoderChoice:
     default_crf: int | None = None  # None: it has no such setting
     most_crf: int = 0
     is_lossless: bool = False
+    least_side: int = 1  # pixels
 
 
 # No encoder holds frames back to reorder them: what was encoded is on the disk a second later, so that a killed
@@ -36,7 +38,7 @@ _FFV1 = (("level", "3"), ("slicecrc", "1"), ("g", "1"), ("coder", "range_tab")) 
 CODECS: dict[str, tuple[EncoderChoice, ...]] = {  # the first that PyAV's build has is taken
     "h264": (EncoderChoice("h264", "libx264", _X264, 20, 51),),
     "vp9": (EncoderChoice("vp9", "libvpx-vp9", _VP9, 30, 63),),
-    "av1": (EncoderChoice("av1", "libsvtav1", _AV1, 30, 63),),
+    "av1": (EncoderChoice("av1", "libsvtav1", _AV1, 30, 63, least_side=32),),
     "ffv1": (EncoderChoice("ffv1", "ffv1", _FFV1, is_lossless=True),),
     "gif": (EncoderChoice("gif", "gif", ()),),
     "png": (EncoderChoice("png", "png", (("pred", "up"),), is_lossless=True),),
@@ -51,6 +53,11 @@ class FileKind:
     codecs: tuple[str, ...]  # the default first
     time_base: int  # ticks a second
     options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def muxer(self) -> str:
+        """FFmpeg's name."""
+        return {".mkv": "matroska", ".png": "image2"}.get(self.suffix, self.suffix[1:])
 
 
 # .mp4: fragments while it is recorded, which a killed recording keeps, and a plain file with one index ("moov") at the
@@ -94,8 +101,10 @@ class Destination:
         return self.path.with_name(name)
 
 
-def destination(path: Any, *, codec: str | None, crf: int | None, force: bool) -> Destination:
-    """Checks the arguments of a recording.
+def destination(
+    path: Any, *, codec: str | None, crf: int | None, force: bool, suffixes: Sequence[str] = tuple(KINDS)
+) -> Destination:
+    """Checks the arguments of a recording into a file with one of these endings.
 
     Raises
     ------
@@ -106,11 +115,14 @@ def destination(path: Any, *, codec: str | None, crf: int | None, force: bool) -
     UnsupportedError
         PyAV is not installed, or its build has no encoder for it.
     """
-    given = Path(os.fsdecode(os.fspath(path)))
+    try:
+        given = Path(os.fsdecode(os.fspath(path)))
+    except TypeError:
+        raise TypeError(f"path must be a path, not {type(path).__name__}") from None
     kind = KINDS.get(given.suffix.lower())
-    if kind is None:
-        raise ValueError(f"the file's name is {str(given)!r}; it must end in {', '.join(KINDS)}")
-    if codec is not None and arguments.choice("codec", codec, tuple(CODECS)) not in kind.codecs:
+    if kind is None or kind.suffix not in suffixes:
+        raise ValueError(f"the file's name is {str(given)!r}; it must end in {', '.join(suffixes)}")
+    if codec is not None and arguments.text("codec", codec) not in kind.codecs:
         raise ValueError(f"codec is {codec!r}; a {kind.suffix} file may have {', '.join(kind.codecs)}")
     encoder = encoder_of(kind.codecs if codec is None else (codec,))
     numbers = _NUMBER.findall(given.name) if kind.suffix == ".png" else []
@@ -136,8 +148,12 @@ def check_writable(path: Path, *, force: bool) -> None:
         raise FileNotFoundError(f"the folder of {str(path)!r} does not exist; make it first")
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder")
+    kind = path.stat().st_mode if path.exists() else 0
+    if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+        what = "FIFO" if stat.S_ISFIFO(kind) else "socket"
+        raise FileExistsError(f"{str(path)!r} is a {what}, whose reader a recording would wait for; choose a file")
     if os.path.lexists(path) and not force:
-        raise FileExistsError(f"{str(path)!r} exists; choose another name, or replace it with force (--force)")
+        raise FileExistsError(f"{str(path)!r} exists; choose another name, or replace it with force=True")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise PermissionError(f"{str(path)!r} may not be written")
 

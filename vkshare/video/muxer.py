@@ -6,12 +6,13 @@ import contextlib
 import os
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkshare.errors import UnsupportedError
 from vkshare.util.closing import on_error
 from vkshare.video.decoder import load_av
-from vkshare.video.kinds import Destination, FileKind
+from vkshare.video.kinds import Destination, EncoderChoice, FileKind
 
 if TYPE_CHECKING:
     from av.packet import Packet
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000  # nanoseconds
 _KEYFRAME_INTERVAL = 2 * SECOND  # players seek to keyframes
-_LAST = SECOND // 30  # how long the last frame is shown at least
+_LAST = Fraction(1, 30)  # seconds: how long the last frame is shown at least, where the rate is not higher
 _HYBRID = (62, 0, 0)  # of libavformat: .mp4 files that are fragmented until they are complete
 
 
@@ -58,11 +59,13 @@ class Muxer:
         self._encoder = destination.encoder
         self.time_base = Fraction(1, destination.kind.time_base)
         self._path = destination.path
-        if not destination.force:
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-        self._container = load_av().open(os.fspath(self._path), "w", options=_container_options(destination.kind))
+        self._file = _made(self._path, is_new=not destination.force)
+        # "file:", because FFmpeg takes a name with a colon for an address.
+        path, options = f"file:{os.fspath(self._path)}", _container_options(destination.kind)
+        self._container = load_av().open(path, "w", format=destination.kind.muxer, options=options)
         with on_error(self._remove):
             self._stream = self._open_stream(destination.crf, width, height, pixel_format, tags, rate)
+        self._least = _LAST if rate is None else min(_LAST, 1 / Fraction(rate))
         self._last_pts = -1
         self._next_keyframe = 0
         self._waiting: Packet[VideoStream] | None = None  # the newest, whose duration the next one tells
@@ -87,23 +90,32 @@ class Muxer:
         if time_ns >= self._next_keyframe:
             frame.pict_type = load_av().video.frame.PictureType.I
             self._next_keyframe = time_ns + _KEYFRAME_INTERVAL
-        for packet in self._stream.encode(frame):
+        try:
+            packets = self._stream.encode(frame)
+        except NotImplementedError as error:
+            raise _refused(self._encoder, frame.width, frame.height, f"{frame.format.name} ({error})") from error
+        for packet in packets:
             self._mux(packet)
 
     def finish(self, length_ns: int) -> None:
-        """Completes the file, whose last frame is shown up to `length_ns`. Nothing is written after that."""
+        """Completes the file, whose last frame is shown up to `length_ns`. Nothing is written after that.
+
+        FileNotFoundError: the file was removed meanwhile, or another one has its name.
+        """
         try:
             for packet in self._stream.encode(None):
                 self._mux(packet)
             last = self._waiting
             if last is not None and last.pts is not None:
                 shown = self._ticks(length_ns) - last.pts
-                last.duration = max(shown, self._ticks(_LAST), 1)
+                last.duration = max(shown, round(self._least / self.time_base), 1)
                 self._container.mux(last)
         except BaseException:
             self.abandon()
             raise
         self._container.close()
+        if not (self._path.exists() and os.path.samestat(self._path.stat(), self._file)):
+            raise FileNotFoundError(f"{str(self._path)!r} was removed or replaced while it was written, and is lost")
 
     def abandon(self) -> None:
         """Leaves the file as it is on the disk."""
@@ -134,6 +146,8 @@ class Muxer:
         rate: float | Fraction | None,
     ) -> VideoStream:
         encoder = self._encoder
+        if min(width, height) < encoder.least_side:  # it would wait for ever
+            raise _refused(encoder, width, height, f"{pixel_format}: sides are {encoder.least_side} or more")
         if encoder.name == "libsvtav1":
             os.environ.setdefault("SVT_LOG", "1")  # it prints its settings to standard error otherwise
         options = dict(encoder.options)
@@ -149,13 +163,26 @@ class Muxer:
             setattr(codec, name, value)
         try:
             codec.open()
-        except (OSError, ValueError) as error:
-            raise UnsupportedError(
-                f"a video in {encoder.codec}",
-                f"{encoder.name} refuses {width}x{height} pixels of {pixel_format} ({error})",
-                "write an .mkv file, or take another codec",
-            ) from error
+        except (OSError, ValueError, NotImplementedError) as error:
+            raise _refused(encoder, width, height, f"{pixel_format} ({error})") from error
         return stream
+
+
+def _refused(encoder: EncoderChoice, width: int, height: int, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"a video in {encoder.codec}",
+        f"{encoder.name} refuses {width}x{height} pixels of {why}",
+        "take another size" if encoder.codec == "ffv1" else "write an .mkv file with its ffv1, or take another size",
+    )
+
+
+def _made(path: Path, is_new: bool) -> os.stat_result:
+    """The identity of the file, which is made unless it is there."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if is_new else 0), 0o666)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 def _container_options(kind: FileKind) -> dict[str, str]:

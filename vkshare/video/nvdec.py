@@ -57,7 +57,7 @@ def acceleration(device: Device, wanted: bool | None) -> Acceleration | None:
         return _acceleration(device)
     except VkshareError as error:
         if wanted:
-            raise UnsupportedError("decoding by NVDEC", str(error), "use hardware=False") from error
+            raise UnsupportedError("hardware=True", str(error), "use hardware=False, or None") from error
         return None
 
 
@@ -98,8 +98,7 @@ class Copier:
         while len(self._copies) >= _KEPT:
             self._forget_one()
         with opened.within() as view:
-            for source, plane in zip(frame.planes, view.planes, strict=True):
-                plane._plane("pointer").copy_from(source.buffer_ptr, source.line_size, STREAM_LEGACY)
+            view.copy_from(frame.planes)
             with opened.gpu.current():
                 event = call("cuEventCreate", bindings().CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
                 call("cuEventRecord", event, bindings().CUstream(STREAM_LEGACY))

@@ -59,6 +59,15 @@ class Pacing:
             return True
         return self._paused_at is None and 2 * (self._due(time) - output_ns) <= interval_ns - interval_ns // _TIE
 
+    def is_past(self, time: Fraction, output_ns: int, interval_ns: int) -> bool:
+        """Return what takes() would, and False where no frame has said when time 0 is."""
+        return self._origin is not None and self.takes(time, output_ns, interval_ns)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a frame has said when time 0 is."""
+        return self._origin is not None
+
     def show(self, time: Fraction, output_ns: int, interval_ns: int) -> None:
         """A frame is shown, from this tick on."""
         self.shown += 1

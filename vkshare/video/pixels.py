@@ -109,10 +109,10 @@ def packed(name: str) -> str:
     return _PACKED.get(name, "")
 
 
-def color_of(frame: Any) -> Color:
+def color_of(frame: Any, codec: str) -> Color:
     """Return what a frame's codes mean: as it says, or as video of its size usually does.
 
-    PyAV gives no siting of chroma: "left" is returned, as MPEG's video has it, and "center" for JPEG's.
+    PyAV gives no siting of chroma: "left" is returned, as MPEG's video has it, and "center" for JPEG's codec.
     """
     if frame.format.is_rgb or frame.format.has_palette:
         return Color(
@@ -121,14 +121,13 @@ def color_of(frame: Any) -> Color:
         )
     usual = "bt601" if frame.height <= _LARGEST_SD else "bt709"
     matrix = _MATRICES.get(int(frame.colorspace), usual)
-    is_jpeg = frame.format.name.startswith("yuvj")
-    is_full = is_jpeg or int(frame.color_range) == _FULL
+    is_full = frame.format.name.startswith("yuvj") or int(frame.color_range) == _FULL
     return Color(
         primaries=_PRIMARIES.get(int(frame.color_primaries), matrix),
         transfer=_TRANSFERS.get(int(frame.color_trc), BT709.transfer),
         matrix=matrix,
         range="full" if is_full else "limited",
-        siting="center" if is_jpeg else "left",
+        siting="center" if codec == "mjpeg" else "left",
     )
 
 

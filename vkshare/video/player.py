@@ -41,6 +41,10 @@ class Player(FlagClosing):
     ------
     TypeError
         It is no Reader.
+    ValueError
+        Its `read_ahead` is 1.
+    ClosedError
+        It is closed.
 
     Examples
     --------
@@ -58,6 +62,11 @@ class Player(FlagClosing):
     def __init__(self, reader: Reader) -> None:
         self._closed = True
         arguments.instance("reader", reader, Reader)
+        reader._refuse_closed()
+        if reader._read_ahead < 2:
+            raise ValueError(
+                "the reader's read_ahead is 1; allowed is 2 or more, because two frames are held at a time"
+            )
         self._reader = reader
         self._pacing = Pacing()
         self._shown: _Held | None = None
@@ -92,6 +101,7 @@ class Player(FlagClosing):
         """
         if self._closed:
             raise ClosedError("this player is closed")
+        arguments.instance("tick", tick, Tick, "Tick, as an observer's wait() returns")
         self._tick = tick
         if tick.flags & TickFlags.DISCONTINUITY:
             self._pacing.restart()
@@ -109,7 +119,11 @@ class Player(FlagClosing):
                 before, self._shown = self._shown, due
                 if before is not None:
                     before.give_back()
-        return None if self._shown is None else self._shown.frame
+        if self._shown is None:
+            return None
+        if self._is_at_end and not self._pacing.is_begun:  # a gap in the ticks of the last frame: it begins anew
+            self._pacing.takes(self._shown.frame.time, output, interval)
+        return self._shown.frame
 
     @property
     def _next_frame(self) -> VideoFrame:
@@ -127,7 +141,7 @@ class Player(FlagClosing):
         try:
             held.take()
         except EOFError:
-            self._is_at_end = True
+            self._is_at_end, self._generation = True, self._reader.generation
             return False
         except AcquireTimeout:
             self._is_at_end = False
@@ -147,16 +161,16 @@ class Player(FlagClosing):
         """Counts a tick at which the frame that is shown is over, and the next one not there."""
         tick, shown = self._tick, self._shown
         if tick is not None and shown is not None:
-            self._waited += self._pacing.takes(shown.frame.until, tick.output_time, _nanoseconds(tick))
+            self._waited += self._pacing.is_past(shown.frame.until, tick.output_time, _nanoseconds(tick))
 
     @property
     def is_over(self) -> bool:
         """Whether the last frame was shown for its duration. A seek of the reader goes on."""
-        if not self._is_at_end or self._next is not None:
+        if not self._is_at_end or self._next is not None or self._generation != self._reader.generation:
             return False
         if self._shown is None or self._tick is None:
             return True
-        return self._pacing.takes(self._shown.frame.until, self._tick.output_time, _nanoseconds(self._tick))
+        return self._pacing.is_past(self._shown.frame.until, self._tick.output_time, _nanoseconds(self._tick))
 
     @property
     def is_paused(self) -> bool:
@@ -164,14 +178,12 @@ class Player(FlagClosing):
         return self._pacing.is_paused
 
     def pause(self) -> None:
-        """Keeps the frame that is shown. Without effect while the player is paused."""
-        if self._tick is not None:
-            self._pacing.pause(self._tick.output_time)
+        """Keeps the frame that is shown, or the first one. Without effect while the player is paused."""
+        self._pacing.pause(0 if self._tick is None else self._tick.output_time)
 
     def resume(self) -> None:
         """Goes on, at the newest tick that frame_at() saw."""
-        if self._tick is not None:
-            self._pacing.resume(self._tick.output_time)
+        self._pacing.resume(0 if self._tick is None else self._tick.output_time)
 
     def statistics(self) -> PlayerStatistics:
         """Returns a snapshot of the counters."""

@@ -9,29 +9,32 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Any
 
 from vkshare import formats
+from vkshare.core.device import Device
 from vkshare.core.pipe import open_receiver, pipe
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VideoError
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
-from vkshare.video import nvdec
+from vkshare.video import nvdec, times
 from vkshare.video.decoder import Decoder, check_source
 from vkshare.video.decoding import Decoding
 from vkshare.video.intake import Intake
+from vkshare.video.pictures import Pictures
 
 if TYPE_CHECKING:
     from vkshare.color import Color
-    from vkshare.core.device import Device
     from vkshare.core.pipe_ends import Receiver
     from vkshare.core.surface import Surface
     from vkshare.core.view import View
 
 _MOST_AHEAD = 32
 _LONGEST = 10.0**9  # seconds
+_ROUNDED = Fraction(1, 10**6)  # seconds that a float may lie before the time that it stands for
 _SLOWEST, _FASTEST = 0.01, 100.0
 
 
@@ -144,8 +147,11 @@ def open(
     i420 0.0
     i420 0.033
     """
-    if format != "auto":
-        formats.get(format)
+    arguments.instance("device", device, Device)
+    if format != "auto" and formats.get(format).is_depth:
+        raise UnsupportedError(
+            f"format {format!r} for video", "it is one of depths", 'use "auto" or a format of colours'
+        )
     arguments.flag("loop", loop)
     speed = _speed(rate)
     ahead = arguments.integer("read_ahead", read_ahead, 1, _MOST_AHEAD)
@@ -155,15 +161,15 @@ def open(
     begin = functools.partial(_begun, path, count, device, format, color)
     acceleration = nvdec.acceleration(device, hardware)
     try:
-        decoder, intake = begin(acceleration)
+        decoder, pictures, intake = begin(acceleration, may_begin_damaged=acceleration is None or hardware is True)
     except VideoError:
         if hardware or acceleration is None:
             raise
-        decoder, intake = begin(None)  # the failure may be that of the GPU's decoder
+        decoder, pictures, intake = begin(None, may_begin_damaged=True)  # the failure may be that of the GPU's decoder
     with on_error(decoder.close), on_error(intake.close):
         if hardware and not intake.is_hardware:
             raise UnsupportedError(f"{decoder.codec} by NVDEC", "this GPU has no decoder for it", "use hardware=False")
-        return Reader(decoder, device, intake, ahead, loop, speed)
+        return Reader(decoder, pictures, device, intake, ahead, loop, speed)
 
 
 def _begun(
@@ -173,11 +179,14 @@ def _begun(
     format: str,
     color: Color | None,
     acceleration: nvdec.Acceleration | None,
-) -> tuple[Decoder, Intake]:
+    *,
+    may_begin_damaged: bool,
+) -> tuple[Decoder, Pictures, Intake]:
     """A decoder at its first frame, which decides on the surfaces."""
     decoder = Decoder(path, threads, acceleration)
     with on_error(decoder.close):
-        return decoder, Intake.of_first(decoder, device, format, color)
+        pictures = Pictures(decoder, may_begin_damaged=may_begin_damaged)
+        return decoder, pictures, Intake.of_first(decoder, pictures, device, format, color)
 
 
 def _speed(rate: float) -> Fraction:
@@ -193,7 +202,14 @@ class Reader(FlagClosing):
     _unpicklable = "open the file in the other process, or send it the frames through vks.pipe()"
 
     def __init__(
-        self, decoder: Decoder, device: Device, intake: Intake, read_ahead: int, loop: bool, rate: Fraction
+        self,
+        decoder: Decoder,
+        pictures: Pictures,
+        device: Device,
+        intake: Intake,
+        read_ahead: int,
+        loop: bool,
+        rate: Fraction,
     ) -> None:
         self._own = OwnLock(self)
         self._decoder, self._device, self._intake = decoder, device, intake
@@ -204,13 +220,14 @@ class Reader(FlagClosing):
         self._read_ahead = read_ahead
         self._held = 0  # frames whose blocks are not over
         self._ended_in = -1  # the generation whose last frame was taken
+        self._failure: BaseException | None = None  # why it ended before
         self._generation = 0
         # One surface more than may be ahead: that of the frame which is looked at.
         size, form = (intake.width, intake.height), intake.format
         sender, descriptor = pipe(device, *size, form, read_ahead + 1, 8, color=intake.color)
         with on_error(sender.close), descriptor:
             self._receiver = open_receiver(device, descriptor)
-        self._decoding = Decoding(decoder, sender, intake.write, loop=loop, rate=rate)
+        self._decoding = Decoding(decoder, pictures, sender, intake.write, loop=loop, rate=rate)
         # At exit, too: the thread is a daemon, and uses the device.
         self._finalizer = weakref.finalize(self, _end, os.getpid(), self._receiver, self._decoding, intake)
         self._closed = False
@@ -282,7 +299,7 @@ class Reader(FlagClosing):
 
     @contextlib.contextmanager
     def frame(self, timeout: float | None = None) -> Iterator[VideoFrame]:
-        """Takes the next frame for a ``with`` block. Several may be open at a time, as many as `read_ahead`.
+        """Takes the next frame for a ``with`` block. Several may be open at a time, `read_ahead` and one.
 
         Parameters
         ----------
@@ -322,7 +339,7 @@ class Reader(FlagClosing):
             )
         while True:
             if self._ended_in == self._generation:
-                raise EOFError(f"{self.path} is at its end; seek() goes back")
+                raise self._failure or EOFError(f"{self.path} is at its end; seek() goes back")
             self._refuse_closed()
             with self._receiver.frame(deadline.left()) as received:
                 entry = self._decoding.entry(received.metadata)
@@ -330,9 +347,11 @@ class Reader(FlagClosing):
                     continue
                 if entry.error is not None:
                     self._damaged += isinstance(entry.error, VideoError)
+                    if not isinstance(entry.error, VideoError):  # nothing comes behind it
+                        self._ended_in, self._failure = entry.generation, entry.error
                     raise entry.error
                 if entry.is_end:
-                    self._ended_in = entry.generation
+                    self._ended_in, self._failure = entry.generation, None
                     continue
                 self._position = entry.pts
                 times = entry.pts, entry.duration, entry.time, entry.until
@@ -357,7 +376,8 @@ class Reader(FlagClosing):
         Parameters
         ----------
         position
-            Seconds after the file's first frame. Beyond the last one there is no frame.
+            Seconds after the file's first frame; a float may lie a microsecond before it. Beyond the last one there is
+            no frame, or the first one where the reader loops.
 
         Raises
         ------
@@ -368,9 +388,10 @@ class Reader(FlagClosing):
         """
         self._own.check()
         self._refuse_closed()
-        arguments.number("position", position, 0, _LONGEST)
+        wanted = times.seconds("position", position, _LONGEST)
         with self._own:
-            self._generation = self._decoding.seek(Fraction(position))
+            is_exact = isinstance(position, Rational)
+            self._generation = self._decoding.seek(wanted if is_exact else wanted + _ROUNDED)
 
     @property
     def position(self) -> Fraction:
@@ -389,6 +410,7 @@ class Reader(FlagClosing):
 
     @loop.setter
     def loop(self, value: bool) -> None:
+        self._refuse_closed()
         self._decoding.loop = arguments.flag("loop", value)
 
     @property
@@ -398,6 +420,7 @@ class Reader(FlagClosing):
 
     @rate.setter
     def rate(self, value: float) -> None:
+        self._refuse_closed()
         self._decoding.rate = _speed(value)
 
     @property
@@ -411,14 +434,16 @@ class Reader(FlagClosing):
 
     def close(self) -> None:
         """Ends the decoding, and closes the file. A frame whose block is not over loses its surface. Idempotent."""
-        if self._closed:
+        if not self._finalizer.alive:
             return
         self._own.check()
         self._closed = True
-        self._finalizer()
+        with self._own:
+            _end(os.getpid(), self._receiver, self._decoding, self._intake)
+            self._finalizer.detach()  # only here: what Ctrl-C interrupts is done by the next call, or the destructor
 
     def _is_lost(self) -> bool:
-        return not self._closed and self._own.is_here
+        return self._finalizer.alive and self._own.is_here
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"at {float(self._position):.3f} s"

@@ -15,8 +15,8 @@ from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing
 from vkshare.util.forks import OwnLock
-from vkshare.video import kinds, pixels
-from vkshare.video.decoder import load_av
+from vkshare.video import kinds, pixels, times
+from vkshare.video.decoder import MOST_PIXELS, load_av
 from vkshare.video.muxer import SECOND, Muxer
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".mp4", ".mkv", ".webm")
 _LARGEST = 1 << 14
 _LONGEST = 10.0**9  # seconds
+_MOST_TICKS = 2**31 - 1  # of the container's clock, between two frames
 _PLANES = {"nv12": "yuv420p", "i420": "yuv420p", "p010": "yuv420p10le", "nv16": "yuv422p", "yuv444p": "yuv444p"}
 # Formats that a lossless file has bit for bit.
 _PACKED = {"bgra8unorm": "bgra", "rgba8unorm": "bgra", "rgba8unorm-srgb": "bgra", "rgba16unorm": "rgba64le"}
@@ -33,18 +34,19 @@ _PACKED = {"bgra8unorm": "bgra", "rgba8unorm": "bgra", "rgba8unorm-srgb": "bgra"
 class Writer(FlagClosing):
     """Writes surfaces to a video file.
 
-    A process that is killed leaves a file that plays up to some half a second before. For one thread.
+    A process that is killed leaves a file that plays up to some half a second before. Thread-safe.
 
     Surfaces in planes are encoded as they are. Others are converted on their device: to 4:2:0 by BT.709
-    (BT.2020 where those are the surface's primaries), limited range; in FFV1 (.mkv) formats with 8 bits a
-    channel and rgba16unorm stay bit for bit.
+    (BT.2020 where those are the surface's primaries), limited range; in FFV1 (.mkv) to R, G, B and A of 8
+    or 16 bits, in which all formats but those of floats stay as they are. A frame is shown until the next
+    one's time, the last one for 1/rate.
 
     Parameters
     ----------
     path
         The file: .mp4 (H.264), .mkv (FFV1, lossless) or .webm (VP9).
     width, height
-        Of each surface, pixels.
+        Of each surface, pixels; even where they are converted to 4:2:0.
     rate
         Frames a second: the times of frames that are written without one.
     codec
@@ -91,11 +93,11 @@ class Writer(FlagClosing):
         self._closed = True  # until it is made
         self._width = arguments.integer("width", width, 1, _LARGEST)
         self._height = arguments.integer("height", height, 1, _LARGEST)
+        if self._width * self._height > MOST_PIXELS:
+            raise ValueError(f"the size is {width}x{height}; allowed are {MOST_PIXELS:,} pixels")
         arguments.number("rate", rate, 0.001, 1000)
         self._rate = Fraction(rate).limit_denominator(1001)
-        self._destination = kinds.destination(path, codec=codec, crf=crf, force=force)
-        if self._destination.kind.suffix not in _SUFFIXES:
-            raise ValueError(f"the file's name is {str(path)!r}; it must end in {', '.join(_SUFFIXES)}")
+        self._destination = kinds.destination(path, codec=codec, crf=crf, force=force, suffixes=_SUFFIXES)
         self._muxer: Muxer | None = None
         self._pixel_format = ""
         self._color = BT709
@@ -127,7 +129,8 @@ class Writer(FlagClosing):
         surface
             Owned by its device, of the writer's size; each of the first one's format and colour.
         pts
-            Seconds after the first frame, larger than that of the frame before; None: 1/rate after it.
+            Seconds, larger than that of the frame before; None: 1/rate after it, or 0. Readers count from the first
+            frame's. An .mp4 file has it to 1/90,000 s, others to 1 ms.
 
         Raises
         ------
@@ -143,9 +146,13 @@ class Writer(FlagClosing):
             The writer is closed.
         """
         self._own.check()
+        arguments.instance("surface", surface, Surface)
+        with self._own:
+            self._write(surface, pts)
+
+    def _write(self, surface: Surface, pts: float | Fraction | None) -> None:
         if self._closed:
             raise ClosedError(f"this writer of {self.path} is closed")
-        arguments.instance("surface", surface, Surface)
         if (surface.width, surface.height) != (self._width, self._height):
             size = f"{surface.width}x{surface.height}"
             raise ValueError(f"the surface is {size}; this writer takes {self._width}x{self._height}")
@@ -163,10 +170,15 @@ class Writer(FlagClosing):
     def _time(self, pts: float | Fraction | None) -> Fraction:
         if pts is None:
             return Fraction(0) if self._last is None else self._last + 1 / self._rate
-        arguments.number("pts", pts, 0, _LONGEST)
-        time = Fraction(pts)
+        time = times.seconds("pts", pts, _LONGEST)
         if self._last is not None and time <= self._last:
             raise ValueError(f"pts is {float(time)}; allowed are times after {float(self._last)}, the frame before")
+        gap, most = time - (self._last or 0), _MOST_TICKS // self._destination.kind.time_base
+        if gap > most:
+            raise ValueError(
+                f"pts is {float(time)}, {float(gap):g} s after {'0' if self._last is None else 'the frame before'}; "
+                f"{self._destination.kind.suffix} has room for {most:,} s"
+            )
         return time
 
     # ---- the first frame decides ---------------------------------------------------------------------------------
@@ -181,7 +193,9 @@ class Writer(FlagClosing):
             color = self._color if formats.get(between).is_planar else None
             self._between = surface.device.create_surface(self._width, self._height, between, color=color)
         is_lossless = self._pixel_format in _PACKED.values()
-        tags = {} if is_lossless else pixels.tags_of(self._color)
+        tags = pixels.tags_of(self._color)
+        if is_lossless:
+            tags = {name: tags[name] for name in ("color_primaries", "color_trc")}
         self._muxer = Muxer(self._destination, self._width, self._height, self._pixel_format, tags, self._rate)
 
     def _check_even(self, surface: Surface) -> None:
@@ -236,6 +250,12 @@ class Writer(FlagClosing):
         if self._closed:
             return
         self._own.check()
+        with self._own:
+            self._end()
+
+    def _end(self) -> None:
+        if self._closed:
+            return
         self._closed = True
         if self._between is not None:
             self._between.close()
@@ -255,6 +275,9 @@ class Writer(FlagClosing):
 
 def _plan(codec: str, format: str) -> tuple[str, str]:
     """The surface format that is read, and the pixel format that the encoder gets."""
+    given = formats.get(format)
+    if given.is_depth or given.is_integer:
+        raise UnsupportedError(f"a video of {format}", "it has no colours", "write a surface of colours")
     if format in _PLANES:
         if format == "p010" and codec == "vp9":
             raise UnsupportedError("p010 in vp9", "its encoder takes 8 bits", 'take codec="av1" or "h264", or .mkv')
@@ -263,7 +286,10 @@ def _plan(codec: str, format: str) -> tuple[str, str]:
         return format, _PLANES[format]
     if codec != "ffv1":
         return "i420", "yuv420p"
-    return (format, _PACKED[format]) if format in _PACKED else ("bgra8unorm", "bgra")
+    if format in _PACKED:
+        return format, _PACKED[format]
+    is_deep = given.bytes_per_pixel > given.channels  # packed formats have one channel
+    return ("rgba16unorm", "rgba64le") if is_deep else ("bgra8unorm", "bgra")
 
 
 def _converted_color(color: Color) -> Color:

@@ -1,8 +1,12 @@
-"""Pictures in planes as R'G'B': the device's blit converts them before they are read."""
+"""The pixels of frames. Pictures in planes are read as R'G'B', which the device's blit converts them to."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from vkshare.errors import AcquireTimeout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -10,6 +14,8 @@ if TYPE_CHECKING:
     from vkshare.core.surface import Surface
 
 CONVERTED = "rgba8unorm"  # the format of what planes become
+_PATIENCE = 10.0  # seconds that a frame's own work may take
+_SLICE = 0.25  # seconds between two looks whether the pixels are still wanted
 
 
 class PictureReader:
@@ -18,16 +24,24 @@ class PictureReader:
     def __init__(self) -> None:
         self._target: Surface | None = None
 
-    def read(self, surface: Surface, timeout: float) -> tuple[np.ndarray[Any, Any], str]:
+    def read(self, surface: Surface, has_ended: Callable[[], bool]) -> tuple[np.ndarray[Any, Any], str]:
         """Return the pixels of an owned surface and their format: those of planes as "rgba8unorm".
 
         The errors are those of ``Surface.read()``; InvalidCallError: planes without the usage "sample".
+        AcquireTimeout comes after ten seconds, and once ``has_ended()``: the work of a process that is stopped is not
+        done before it goes on.
         """
-        if not surface.spec.format.is_planar:
-            return surface.read(timeout), surface.format
-        target = self._target_for(surface)
-        surface.device.submit(surface.device.record().blit(surface, target, filter="nearest"))
-        return target.read(timeout), target.format
+        source = surface
+        if surface.spec.format.is_planar:
+            source = self._target_for(surface)
+            surface.device.submit(surface.device.record().blit(surface, source, filter="nearest"))
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return source.read(_SLICE), source.format
+            except AcquireTimeout:
+                if has_ended() or time.monotonic() >= deadline:
+                    raise
 
     def _target_for(self, surface: Surface) -> Surface:
         target = self._target

@@ -93,10 +93,12 @@ class PlayerWindow(FlagClosing):
         SurfaceLostError, DeviceLostError
             The window system, or the device, has gone away.
         """
-        tick = self._ticks.wait(timeout)
+        tick = None
+        with contextlib.suppress(TimeoutError):
+            tick = self._ticks.wait(timeout)
         if self.window is not None:
             self._take(self.window, self.window.poll(0))
-        if self.has_ended:
+        if self.has_ended or tick is None:
             return
         frame = None
         with contextlib.suppress(VideoError):  # it is counted, and the frame before stays

@@ -101,13 +101,21 @@ def test_the_counters_are_printed_as_json(clip: Path) -> None:
     assert report["damaged"] == 0
 
 
+def test_it_ends_so_long_after_its_first_picture(clip: Path, tmp_path: Path) -> None:
+    for seconds in ("0.001", "0.3"):
+        picture = tmp_path / f"{seconds}.png"
+        play(str(clip), "--headless", "--backend", "cpu", "--loop", "--seconds", seconds, "--output", str(picture))
+        assert picture.exists()
+
+
 def test_wrong_arguments_are_named(clip: Path, tmp_path: Path) -> None:
     assert "No such file" in play(str(tmp_path / "none.mp4"), "--headless", expected=2).stderr
     (tmp_path / "text.mp4").write_text("no video")
     refused = play(str(tmp_path / "text.mp4"), "--headless", expected=1).stderr
-    assert "text.mp4: it cannot be read as video" in refused
+    assert "text.mp4: it cannot be read as a video or a picture: allowed are mp4" in refused
     assert "Traceback" not in refused
     assert "no display" in play(str(clip), expected=2).stderr
+    assert "--start: '-1' is not a number of seconds" in play(str(clip), "--start=-1", expected=2).stderr
     assert "rate is 0" in play(str(clip), "--headless", "--rate", "0", expected=2).stderr
 
 

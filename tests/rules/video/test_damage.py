@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import pickle
 import random
@@ -16,8 +17,12 @@ from support.video_files import FRAMES, KINDS, TEN
 
 import vkshare as vks
 from vkshare.errors import VideoError
+from vkshare.video import completeness
 
 pytestmark = [pytest.mark.rule("Y5"), pytest.mark.no_driver]
+
+
+EBML = b"\x1aE\xdf\xa3"  # the first element's id
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return found
 
 
-def taken(path: Path, device: vks.Device, errors: list[VideoError]) -> int:
+def taken(path: Path | io.BytesIO, device: vks.Device, errors: list[VideoError]) -> int:
     """Reads a file to its end, beyond its errors, and returns the number of its frames."""
     count = 0
     with vks.video.open(path, device, read_ahead=2) as clip:
@@ -65,6 +70,34 @@ def test_a_truncated_file_gives_its_frames_and_then_says_where_it_ends(vks_devic
     assert errors[-1].position is not None
     assert 0.2 < errors[-1].position < 2
     assert "cut.mp4, after" in str(errors[-1])
+
+
+@pytest.mark.parametrize("name", ["ffv1-rgb", "h264-mkv", "vp9-webm"])
+@pytest.mark.parametrize("as_object", [False, True])
+def test_a_matroska_file_that_was_cut_off_says_so_after_its_frames(
+    vks_device: vks.Device, tmp_path: Path, name: str, as_object: bool
+) -> None:
+    path = tmp_path / ("cut" + KINDS[name].suffix)
+    video_files.make(path, KINDS[name], 50)
+    data = path.read_bytes()
+    assert taken(path, vks_device, []) == 50
+    path.write_bytes(data[: len(data) * 2 // 3])
+    errors: list[VideoError] = []
+    assert 0 < taken(io.BytesIO(path.read_bytes()) if as_object else path, vks_device, errors) < 50
+    assert "bytes before its own end" in str(errors[-1])
+
+
+@pytest.mark.parametrize("data", [b"", b"\x1a", EBML, EBML + b"\x80", EBML + b"\xff", bytes(9)])
+def test_a_file_without_a_segment_lacks_nothing(data: bytes) -> None:
+    assert completeness.missing_bytes(io.BytesIO(data)) == 0
+
+
+def test_a_segment_says_how_much_is_missing() -> None:
+    header = EBML + b"\x82ab\x18S\x80g"
+    assert completeness.missing_bytes(io.BytesIO(header + b"\x84abcd")) == 0
+    assert completeness.missing_bytes(io.BytesIO(header + b"\x84a")) == 3
+    assert completeness.missing_bytes(io.BytesIO(header + b"\x40\x84a")) == 0x84 - 1
+    assert completeness.missing_bytes(io.BytesIO(header + b"\x01" + b"\xff" * 7 + b"a")) == 0  # its writer was killed
 
 
 def _first_index(data: bytes, path: Path) -> None:
@@ -185,7 +218,7 @@ def test_mutated_files_end_in_frames_or_in_a_video_error(
     assert outcomes["whole"] + outcomes["damaged"] > count // 10
     assert outcomes["refused"] + outcomes["damaged"] > count // 10
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= fds + 2
+    assert len(os.listdir("/proc/self/fd")) <= fds + 4  # what a process opens once
 
 
 def test_a_picture_that_is_damaged_is_an_error_and_the_next_ones_come(vks_device: vks.Device, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import video_files
@@ -132,6 +133,66 @@ def test_damaged_frames_are_counted_and_the_one_before_stays(vks_device: vks.Dev
         assert {0, 1, 3, 4} <= set(indices)
 
 
+def test_a_gap_in_the_ticks_of_the_last_frame_shows_it_for_its_duration(reader: vks.video.Reader) -> None:
+    reader.seek(Fraction(FRAMES - 1, RATE))
+    with vks.video.Player(reader) as player:
+        wait_until(lambda: player.frame_at(tick(0)) is not None)
+        assert shown(player, 0) == shown(player, 1)
+        player.frame_at(tick(5000, flags=TickFlags.DISCONTINUITY))
+        assert player.is_over is False
+        player.frame_at(tick(5001))
+        assert player.is_over is False
+        player.frame_at(tick(5002))
+        assert player.is_over is True
+        reader.seek(0)
+        assert player.is_over is False
+
+
+def test_a_gap_in_the_ticks_while_the_decoder_is_late_drops_nothing(
+    reader: vks.video.Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [reader.frame]
+
+    def starved(timeout: float) -> Any:
+        if not frames:
+            raise vks.AcquireTimeout("the decoder is late")
+        return frames.pop()(timeout)
+
+    with vks.video.Player(reader) as player:
+        let_it_decode(player)
+        with monkeypatch.context() as patch:
+            patch.setattr(reader, "frame", starved)
+            assert _frame(player, tick(0)).index == 0
+            assert _frame(player, tick(5000, flags=TickFlags.DISCONTINUITY)).index == 0
+        assert [shown(player, number) for number in (5010, 5012)] == [1, 2]
+        assert (player.statistics().late, player.statistics().dropped, player.statistics().waited) == (0, 0, 0)
+
+
+def test_a_player_that_is_paused_before_its_first_tick_keeps_the_first_frame(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player:
+        player.pause()
+        assert player.is_paused
+        assert [shown(player, number) for number in (3, 4, 60)] == [0, 0, 0]
+        player.resume()
+        assert [shown(player, number) for number in (61, 62)] == [0, 1]
+
+
 def test_what_is_no_reader_is_refused() -> None:
     with pytest.raises(TypeError, match="reader"):
         vks.video.Player(5)  # type: ignore[arg-type]
+
+
+def test_a_reader_that_is_closed_or_has_room_for_one_frame_is_refused(vks_device: vks.Device, tmp_path: Path) -> None:
+    video_files.make(tmp_path / "clip.mp4", KINDS["h264-mp4"])
+    with (
+        vks.video.open(tmp_path / "clip.mp4", vks_device, read_ahead=1) as narrow,
+        pytest.raises(ValueError, match="read_ahead is 1; allowed is 2 or more"),
+    ):
+        vks.video.Player(narrow)
+    with pytest.raises(vks.ClosedError):
+        vks.video.Player(narrow)
+
+
+def test_what_is_no_tick_is_refused(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player, pytest.raises(TypeError, match=r"tick must be a Tick, .*, not float"):
+        player.frame_at(1.0)  # type: ignore[arg-type]

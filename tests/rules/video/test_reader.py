@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -201,7 +204,7 @@ def test_the_files_colours_are_the_surfaces(vks_device: vks.Device, tmp_path: Pa
 @pytest.mark.parametrize(("height", "matrix"), [(576, "bt601"), (578, "bt709")])
 def test_video_that_names_no_colours_has_those_of_its_size(height: int, matrix: str) -> None:
     frame = video_files.picture(0, "yuv420p", 64, height)
-    assert pixels.color_of(frame) == vks.Color(matrix, "bt709", matrix, "limited", "left")
+    assert pixels.color_of(frame, "h264") == vks.Color(matrix, "bt709", matrix, "limited", "left")
 
 
 def test_a_frame_of_another_size_is_scaled_to_the_first_ones(vks_device: vks.Device, tmp_path: Path) -> None:
@@ -214,6 +217,112 @@ def test_a_frame_of_another_size_is_scaled_to_the_first_ones(vks_device: vks.Dev
     with vks.video.open(tmp_path / "both.h264", vks_device) as clip:
         shapes = [frame.surface.shape[:2] for frame in clip]
     assert shapes == [(48, 64)] * 6
+
+
+def test_a_colour_that_changes_in_the_middle_is_converted_to_the_first_one(
+    vks_device: vks.Device, tmp_path: Path
+) -> None:
+    has(vks_device, "i420")
+    parts = []
+    for number, codes in enumerate(((16 + 219 // 2, 1), (127, 2))):  # grey in limited and in full range
+
+        def tag(context: Any, color_range: int = codes[1]) -> None:
+            context.color_range = color_range
+
+        path = tmp_path / f"{number}.h264"
+        video_files.make(path, KINDS["h264-bare"], 3, change=tag)
+        parts.append(path.read_bytes())
+    (tmp_path / "both.h264").write_bytes(b"".join(parts))
+    with vks.video.open(tmp_path / "both.h264", vks_device, hardware=False) as clip:
+        assert clip.color.range == "limited"
+        first, *_, last = [frame.surface.read_planes()[0].astype(int) for frame in clip]
+    wanted = 16 + (first + 24) * 219 / 255  # two frames on in the second file: the same codes and 24, in full range
+    assert np.abs(last - wanted).max() <= 2
+
+
+class Broken(io.BytesIO):
+    """A file object that fails after a while."""
+
+    def __init__(self, data: bytes, failure: Callable[[int], bytes]) -> None:
+        super().__init__(data)
+        self._failure = failure
+        self.is_broken = False
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._failure(size or 0) if self.is_broken else super().read(size)
+
+
+def fails(size: int) -> bytes:
+    raise RuntimeError("the network is down")
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (fails, "RuntimeError: the network is down"),
+        (lambda size: bytes(size + 100_000), r"ValueError: read\(\d+\) returned"),
+        (lambda size: "text", "TypeError: .* returned str"),
+    ],
+    ids=["raises", "too much", "text"],
+)
+def test_a_file_object_that_fails_is_an_error_and_no_crash(
+    vks_device: vks.Device, clips: Path, failure: Any, words: str
+) -> None:
+    has(vks_device, "i420")
+    data = path_of(clips, "mpeg2-ts").read_bytes() * 300
+    file = Broken(data, failure)
+    file.is_broken = True
+    with pytest.raises(vks.VideoError, match=words):
+        vks.video.open(file, vks_device, hardware=False)
+    file = Broken(data, failure)
+    with vks.video.open(file, vks_device, hardware=False) as clip:
+        file.is_broken = True
+        with pytest.raises(vks.VideoError, match=words):
+            take_for_ever(clip)
+
+
+def test_ctrl_c_in_a_file_object_is_passed_on(vks_device: vks.Device, clip: Path) -> None:
+    has(vks_device, "i420")
+
+    def interrupt(size: int) -> bytes:
+        raise KeyboardInterrupt
+
+    file = Broken(clip.read_bytes(), interrupt)
+    file.is_broken = True
+    with pytest.raises(KeyboardInterrupt):
+        vks.video.open(file, vks_device, hardware=False)
+
+
+def test_compressed_and_temporary_files_are_file_objects(vks_device: vks.Device, clip: Path, tmp_path: Path) -> None:
+    has(vks_device, "i420")
+    with gzip.open(tmp_path / "clip.gz", "wb") as packed:
+        packed.write(clip.read_bytes())
+    with gzip.open(tmp_path / "clip.gz") as packed, vks.video.open(packed, vks_device, hardware=False) as reader:
+        assert len(list(reader)) == FRAMES
+    with tempfile.SpooledTemporaryFile(1 << 20) as file:
+        file.write(clip.read_bytes())
+        with vks.video.open(file, vks_device, hardware=False) as reader:
+            assert len(list(reader)) == FRAMES
+
+
+def test_after_an_error_of_the_device_no_frame_is_waited_for(
+    vks_device: vks.Device, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has(vks_device, "i420")
+
+    def write(*_: object) -> None:
+        raise vks.UnsupportedError("the test", "it says so")
+
+    with vks.video.open(clip, vks_device, read_ahead=1, hardware=False) as reader:
+        monkeypatch.setattr(reader._decoding, "_write", write)
+        with pytest.raises(vks.UnsupportedError):
+            take_for_ever(reader)
+        with pytest.raises(vks.UnsupportedError), reader.frame(30):
+            pass
+        monkeypatch.undo()
+        reader.seek(0)
+        with reader.frame(30) as frame:
+            assert frame.pts == 0
 
 
 @pytest.mark.parametrize("name", ["h264-mp4", "h264-mkv", "h264-bare"])
@@ -287,3 +396,41 @@ def test_wrong_arguments_are_named(vks_device: vks.Device, clip: Path, tmp_path:
         vks.video.open(clip, vks_device, rate=0)
     with pytest.raises(ValueError, match="format is 'nv13'"):
         vks.video.open(clip, vks_device, "nv13")
+    with pytest.raises(vks.UnsupportedError, match="it is one of depths"):
+        vks.video.open(clip, vks_device, "d16unorm")
+    with pytest.raises(TypeError, match="device must be a Device, not NoneType"):
+        vks.video.open(clip, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"io.BytesIO"):
+        vks.video.open(b"\0\0\0 ftyp", vks_device)
+    with pytest.raises(TypeError, match="binary file object, not StringIO"):
+        vks.video.open(io.StringIO("text"), vks_device)
+
+
+def test_a_float_seeks_to_the_frame_whose_time_it_is(vks_device: vks.Device, clips: Path) -> None:
+    has(vks_device, "i420")
+    with vks.video.open(path_of(clips, "vp9-webm"), vks_device, hardware=False) as clip:
+        for pts in [frame.pts for frame in clip]:
+            for position in (float(pts), np.float64(pts), round(float(pts), 6)):
+                clip.seek(position)
+                with clip.frame(30) as frame:
+                    assert frame.pts == pts
+
+
+def test_a_loop_goes_on_after_a_seek_beyond_the_end(vks_device: vks.Device, clip: Path) -> None:
+    has(vks_device, "i420")
+    with vks.video.open(clip, vks_device, loop=True, hardware=False) as reader:
+        reader.seek(99)
+        with reader.frame(30) as frame:
+            assert frame.pts == 0
+        reader.close()
+        with pytest.raises(vks.ClosedError):
+            reader.loop = False
+
+
+@pytest.mark.parametrize("size", [(64, 48), (640, 480)])
+def test_a_picture_is_a_video_of_one_frame(vks_device: vks.Device, tmp_path: Path, size: tuple[int, int]) -> None:
+    pictures = pytest.importorskip("PIL.Image")
+    for suffix in (".png", ".jpg", ".gif"):
+        pictures.new("RGB", size, (200, 40, 40)).save(tmp_path / f"one{suffix}")
+        with vks.video.open(tmp_path / f"one{suffix}", vks_device, "rgba8unorm", hardware=False) as clip:
+            assert [abs(int(frame.surface.read()[0, 0, 0]) - 200) < 4 for frame in clip] == [True]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -175,6 +178,142 @@ def test_wrong_arguments_are_named(vks_device: vks.Device, tmp_path: Path) -> No
     with vks.video.Writer(tmp_path / "none.mp4", WIDTH, HEIGHT):
         pass
     assert not (tmp_path / "none.mp4").exists()
+
+    with pytest.raises(TypeError, match="path must be a path, not NoneType"):
+        vks.video.Writer(None, WIDTH, HEIGHT)
+    with pytest.raises(ValueError, match=r"codec is 'h265'; a \.mp4 file may have h264, vp9, av1$"):
+        vks.video.Writer(tmp_path / "clip.mp4", WIDTH, HEIGHT, codec="h265")
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".webm"])
+@pytest.mark.parametrize("rate", [10, 50, 120])
+def test_the_last_frame_is_shown_as_long_as_the_others(
+    vks_device: vks.Device, tmp_path: Path, suffix: str, rate: int
+) -> None:
+    path = tmp_path / f"clip{suffix}"
+    with vks_device.create_surface(WIDTH, HEIGHT) as surface, surface.access():
+        vks_device.submit(vks_device.record().clear(surface, (0, 0, 0, 1)))
+        with vks.video.Writer(path, WIDTH, HEIGHT, rate) as writer:
+            for _ in range(10):
+                writer.write(surface)
+    with vks.video.open(path, vks_device, hardware=False) as clip:
+        assert clip.duration is not None
+        assert abs(clip.duration - Fraction(10, rate)) <= Fraction(1, 500)
+
+
+def test_times_that_a_container_has_no_room_for_are_refused(vks_device: vks.Device, tmp_path: Path) -> None:
+    with vks_device.create_surface(WIDTH, HEIGHT) as surface, surface.access():
+        vks_device.submit(vks_device.record().clear(surface, (0, 0, 0, 1)))
+        with vks.video.Writer(tmp_path / "gap.mp4", WIDTH, HEIGHT) as writer:
+            writer.write(surface, np.float32(5))  # type: ignore[arg-type]
+            with pytest.raises(
+                ValueError, match=r"pts is 30005.0, 30000 s after the frame before; .mp4 has room for 23,860 s"
+            ):
+                writer.write(surface, 30005)
+            writer.write(surface, 23000)
+    with vks.video.open(tmp_path / "gap.mp4", vks_device, hardware=False) as clip:
+        assert [frame.pts for frame in clip] == [0, 22995]
+
+
+@pytest.mark.parametrize("name", ["rgb10a2unorm", "r16unorm", "rg16unorm", "rgba16float"])
+def test_a_lossless_file_has_the_bits_of_deep_formats(vks_device: vks.Device, tmp_path: Path, name: str) -> None:
+    with vks_device.create_surface(WIDTH, HEIGHT, name) as surface, surface.access():
+        vks_device.submit(vks_device.record().clear(surface, (0.2, 0.4, 0.6, 1)))
+        with vks.video.Writer(tmp_path / "deep.mkv", WIDTH, HEIGHT) as writer:
+            writer.write(surface)
+    with vks.video.open(tmp_path / "deep.mkv", vks_device) as clip, clip.frame(30) as frame:
+        assert frame.surface.format == "rgba16unorm"
+        assert abs(int(frame.surface.read()[0, 0, 0]) - 0.2 * 65535) < 40
+
+
+def test_depths_are_no_video(vks_device: vks.Device, tmp_path: Path) -> None:
+    with (
+        vks_device.create_surface(WIDTH, HEIGHT, "d16unorm") as surface,
+        surface.access(),
+        vks.video.Writer(tmp_path / "deep.mkv", WIDTH, HEIGHT) as writer,
+        pytest.raises(vks.UnsupportedError, match="a video of d16unorm"),
+    ):
+        writer.write(surface)
+
+
+def test_full_range_has_the_siting_of_its_codec(vks_device: vks.Device, tmp_path: Path) -> None:
+    color = vks.Color("bt709", "srgb", "bt709", "full", "left")
+    with vks_device.create_surface(WIDTH, HEIGHT, "i420", color=color) as surface, surface.access():
+        surface.write_planes(noise(surface, 1))
+        with vks.video.Writer(tmp_path / "full.mp4", WIDTH, HEIGHT) as writer:
+            writer.write(surface)
+    with vks.video.open(tmp_path / "full.mp4", vks_device, hardware=False) as clip:
+        assert clip.color == color
+
+
+@pytest.mark.parametrize("name", ["file:mine.mkv", "12:30.mkv", "http:x.mkv", "concat:a.mkv", "a%d.mkv"])
+def test_a_name_is_a_file_whatever_characters_it_has(
+    vks_device: vks.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.mkv").write_bytes(b"precious")
+    with vks_device.create_surface(WIDTH, HEIGHT) as surface, surface.access():
+        vks_device.submit(vks_device.record().clear(surface, (1, 0, 0, 1)))
+        with vks.video.Writer(name, WIDTH, HEIGHT) as writer:
+            writer.write(surface)
+    assert sorted(os.listdir()) == sorted(["mine.mkv", name])
+    assert (tmp_path / "mine.mkv").read_bytes() == b"precious"
+    with vks.video.open(tmp_path / name, vks_device) as clip:
+        assert len(list(clip)) == 1
+
+
+def test_a_size_that_an_encoder_would_wait_at_is_refused(vks_device: vks.Device, tmp_path: Path) -> None:
+    with vks_device.create_surface(256, 16) as surface, surface.access():
+        vks_device.submit(vks_device.record().clear(surface, (1, 0, 0, 1)))
+        with (
+            vks.video.Writer(tmp_path / "thin.mp4", 256, 16, codec="av1") as writer,
+            pytest.raises(vks.UnsupportedError, match="refuses 256x16 pixels of yuv420p: sides are 32 or more"),
+        ):
+            writer.write(surface)
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ValueError, match="16384x8192; allowed are 67,108,864 pixels"):
+        vks.video.Writer(tmp_path / "large.mp4", 16384, 8192)
+
+
+@pytest.mark.parametrize("transfer", ["pq", "hlg", "linear"])
+def test_a_lossless_file_says_the_primaries_and_the_transfer_function(
+    vks_device: vks.Device, tmp_path: Path, transfer: str
+) -> None:
+    color = vks.Color("bt2020", transfer)
+    with vks_device.create_surface(WIDTH, HEIGHT, color=color) as surface, surface.access():
+        vks_device.submit(vks_device.record().clear(surface, (1, 0, 0, 1)))
+        with vks.video.Writer(tmp_path / "hdr.mkv", WIDTH, HEIGHT) as writer:
+            writer.write(surface)
+    with vks.video.open(tmp_path / "hdr.mkv", vks_device) as clip:
+        assert (clip.color.primaries, clip.color.transfer) == ("bt2020", transfer)
+
+
+@pytest.mark.no_driver
+def test_threads_that_write_and_close_end_in_order(vks_device: vks.Device, tmp_path: Path) -> None:
+    """Each thread's frames are whole, and the file plays."""
+    writer = vks.video.Writer(tmp_path / "many.mp4", WIDTH, HEIGHT)
+    counts: list[int] = []
+
+    def write() -> None:
+        written = 0
+        with vks_device.create_surface(WIDTH, HEIGHT, "i420") as surface, surface.access():
+            surface.write_planes(noise(surface, written))
+            with contextlib.suppress(vks.ClosedError):
+                while True:
+                    writer.write(surface)
+                    written += 1
+        counts.append(written)
+
+    threads = [threading.Thread(target=write) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while writer.frames < 60:
+        time.sleep(0.001)
+    writer.close()
+    for thread in threads:
+        thread.join()
+    with vks.video.open(tmp_path / "many.mp4", vks_device) as clip:
+        assert len(list(clip)) == sum(counts) == writer.frames
 
 
 def test_an_odd_size_is_refused_where_pixels_share_a_colour(vks_device: vks.Device, tmp_path: Path) -> None:
