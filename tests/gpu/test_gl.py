@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support import gl_peer
+from support.planar_pictures import first_difference
 from support.run_volumes import rounds
 
 import vkshare as vks
@@ -60,3 +61,38 @@ def test_a_turn_begins_while_vulkan_still_draws(device: vks.Device) -> None:
         assert not drawn.is_done()
         with surface.access(acquire=2, release=0):
             assert (surface.read() == np.float32(0.25)).all()
+
+
+@pytest.mark.rule("I6", "Y1")
+@pytest.mark.vks_gpu
+@pytest.mark.usefixtures("gpu", "context")
+def test_long_drawing_of_planes_is_waited_for_by_the_other(device: vks.Device) -> None:
+    gl, codes = gl_peer.functions(), []
+    with (
+        device.create_surface(2048, 2048, "nv12", tiling="optimal") as surface,
+        vks.interop.gl.open(surface) as shared,
+    ):
+        assert shared.order == "gpu"
+        for level in range(4):  # the codes of each grey, read in peace
+            with surface.access() as view:
+                device.submit(device.record().clear(view, (level / 3, level / 3, level / 3, 1))).wait()
+                codes.append(surface.read_planes())
+        for turn in range(rounds(500, 10)):
+            level, code = turn % 4, turn % 256
+            with surface.access(acquire=0, release=1) as view:
+                commands = device.record()
+                for layer in range(50):
+                    commands.clear(view, (layer / 50, 0.5, 0, 1))
+                device.submit(commands.clear(view, (level / 3, level / 3, level / 3, 1)))
+            with shared.access(acquire=1, release=2) as drawn:
+                pairs = list(zip(drawn.planes, codes[level], strict=True))
+                seen = tuple(gl_peer.read_plane(gl, plane, wanted) for plane, wanted in pairs)
+                for layer in range(50):
+                    for plane in drawn.planes:
+                        gl_peer.clear_plane(gl, plane, layer / 50)
+                for plane in drawn.planes:
+                    gl_peer.clear_plane(gl, plane, code / 255)
+            assert not first_difference(seen, codes[level]), f"turn {turn}: OpenGL after Vulkan"
+            with surface.access(acquire=2, release=0):
+                wanted = tuple(np.full_like(plane, code) for plane in seen)
+                assert not first_difference(surface.read_planes(), wanted), f"turn {turn}: Vulkan after OpenGL"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,67 @@ def fill_rows(shared: CUDAFence, pointer: int, pitch: int, extent: tuple[int, in
         call("cuMemsetD2D8Async", pointer, pitch, byte, *extent, bindings().CUstream(stream))
 
 
+class DecodedPlane:
+    """A plane as a decoder leaves it: CUDA's own memory, rows with padding, ``__cuda_array_interface__``.
+
+    Writes to it are in the stream, which the interface names.
+    """
+
+    def __init__(self, shared: CUDASurface, pixels: np.ndarray[Any, Any], stream: int = 1) -> None:
+        self.gpu = shared.gpu
+        self.stream = stream
+        self.pixels = np.ascontiguousarray(pixels)
+        self.row, self.rows = self.pixels[0].nbytes, len(self.pixels)
+        with self.gpu.current():
+            pointer, pitch = call("cuMemAllocPitch", self.row + 512, self.rows, 4)  # with padding for certain
+        self.pointer, self.pitch = int(pointer), int(pitch)
+        self.write(self.pixels)
+
+    def write(self, pixels: np.ndarray[Any, Any]) -> None:
+        """Copies pixels of the host, in the stream; they may go at once."""
+        copy, pixels = bindings().CUDA_MEMCPY2D(), np.ascontiguousarray(pixels)
+        _to_host(copy, "src", pixels, self.row)
+        copy.dstMemoryType = bindings().CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.dstDevice, copy.dstPitch = self.pointer, self.pitch
+        copy.WidthInBytes, copy.Height = self.row, self.rows
+        with self.gpu.current():
+            call("cuMemcpy2DAsync", copy, bindings().CUstream(self.stream))
+
+    def fill(self, byte: int) -> None:
+        """Every byte, in the stream, on the GPU alone."""
+        with self.gpu.current():
+            where = self.pointer, self.pitch, byte, self.row, self.rows
+            call("cuMemsetD2D8Async", *where, bindings().CUstream(self.stream))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.pixels.shape,
+            "typestr": self.pixels.dtype.str,
+            "data": (self.pointer, False),
+            "strides": (self.pitch, *self.pixels.strides[1:]),
+            "stream": self.stream,
+        }
+
+    def close(self) -> None:
+        """Waits for the stream, and frees the memory."""
+        with self.gpu.current():
+            call("cuStreamSynchronize", bindings().CUstream(self.stream))
+            call("cuMemFree", self.pointer)
+
+
+def read_planes(shared: CUDASurface, view: CUDAView) -> tuple[np.ndarray[Any, Any], ...]:
+    """The codes of each plane as they are stored. Waits."""
+    return tuple(read(shared, plane) for plane in view.planes)
+
+
+def write_planes(shared: CUDASurface, view: CUDAView, planes: Iterable[np.ndarray[Any, Any]]) -> None:
+    """Copies planes of the host into the surface's; they may go at once."""
+    for plane, pixels in zip(view.planes, planes, strict=True):
+        write(shared, plane, pixels)
+
+
 def make_stream(shared: CUDASurface | CUDAFence) -> int:
     """A new non-blocking stream of its GPU, the caller's to destroy."""
     with shared.gpu.current():
@@ -131,6 +192,27 @@ def serve(surface: vks.Surface, turns: int, acquire: int, release: int) -> int:
     return turns
 
 
+def serve_planes(surface: vks.Surface, turns: int, acquire: int, release: int) -> int:
+    """Inverts every bit of each plane, `turns` times, in turn with others."""
+    with vks.interop.cuda.open(surface) as shared:
+        for _ in range(turns):
+            with shared.access(acquire, release, 30) as view:
+                write_planes(shared, view, [~plane for plane in read_planes(shared, view)])
+    return turns
+
+
+def decode_into(surface: vks.Surface, byte: int, acquire: int, release: int) -> None:
+    """Copies a decoder's planes, all bytes the same, into the surface's. The CPU waits for no work of the copy."""
+    planes = []
+    with vks.interop.cuda.open(surface) as shared, shared.access(acquire, release, 30) as view:
+        planes += [DecodedPlane(shared, np.zeros(plane.shape, plane.dtype)) for plane in view.planes]
+        for plane in planes:
+            plane.fill(byte)
+        view.copy_from(planes)
+    for plane in planes:
+        plane.close()
+
+
 def fill_on_the_gpu(surface: vks.Surface, byte: int, acquire: int, release: int) -> None:
     """Without a wait of the CPU."""
     with vks.interop.cuda.open(surface) as shared, shared.access(acquire, release, 30) as view:
@@ -143,6 +225,14 @@ def die_in_a_turn(surface: vks.Surface, acquire: int) -> None:
     with shared.access(acquire, acquire + 1, 30) as view:
         for byte in range(100):
             fill(shared, view, byte)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_in_planes(surface: vks.Surface, acquire: int) -> None:
+    """The process ends by SIGKILL while CUDA has the planes."""
+    shared = vks.interop.cuda.open(surface)
+    with shared.access(acquire, acquire + 1, 30) as view:
+        write_planes(shared, view, [np.full(plane.shape, 1, plane.dtype) for plane in view.planes])
         os.kill(os.getpid(), signal.SIGKILL)
 
 

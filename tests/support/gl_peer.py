@@ -11,7 +11,7 @@ import numpy as np
 
 import vkshare as vks
 from support.run_volumes import seeded
-from vkshare.interop.gl import GLSurface, GLView
+from vkshare.interop.gl import GLPlane, GLSurface, GLView
 from vkshare.interop.gl.context import GL, require
 
 _FRAMEBUFFER, _TEXTURE_2D, _COLOR_BUFFER_BIT = 0x8D40, 0x0DE1, 0x4000
@@ -49,6 +49,34 @@ def write(gl: GL, view: GLView, pixels: np.ndarray[Any, Any]) -> None:
     gl.glTexSubImage2D(_TEXTURE_2D, 0, 0, 0, *view.size, *view.gl_surface.transfer, pixels.ctypes.data)
     gl.glBindTexture(_TEXTURE_2D, 0)
     gl.check("glTexSubImage2D")
+
+
+def read_plane(gl: GL, plane: GLPlane, wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A plane's pixels as they are stored, of the shape and type of `wanted`, by glReadPixels."""
+    pixels = np.full(wanted.shape, 0xA5, np.uint8).astype(wanted.dtype)
+    gl.glBindFramebuffer(_FRAMEBUFFER, plane.framebuffer)
+    gl.glReadPixels(0, 0, *plane.size, *plane.transfer, pixels.ctypes.data)
+    gl.glBindFramebuffer(_FRAMEBUFFER, 0)
+    gl.check(f"glReadPixels of {plane!r}")
+    return pixels
+
+
+def write_plane(gl: GL, plane: GLPlane, pixels: np.ndarray[Any, Any]) -> None:
+    """Stores a plane's pixels as they are, by glTexSubImage2D."""
+    assert pixels.shape[1::-1] == plane.size
+    gl.glBindTexture(_TEXTURE_2D, plane.texture)
+    gl.glTexSubImage2D(_TEXTURE_2D, 0, 0, 0, *plane.size, *plane.transfer, np.ascontiguousarray(pixels).ctypes.data)
+    gl.glBindTexture(_TEXTURE_2D, 0)
+    gl.check(f"glTexSubImage2D of {plane!r}")
+
+
+def clear_plane(gl: GL, plane: GLPlane, value: float) -> None:
+    """A plane in one value, drawn by OpenGL and not waited for."""
+    gl.glBindFramebuffer(_FRAMEBUFFER, plane.framebuffer)
+    gl.glClearColor(value, value, value, value)
+    gl.glClear(_COLOR_BUFFER_BIT)
+    gl.glBindFramebuffer(_FRAMEBUFFER, 0)
+    gl.check(f"glClear of {plane!r}")
 
 
 def clear(gl: GL, view: GLView, colour: Sequence[float]) -> None:
@@ -109,6 +137,18 @@ def answer(device: vks.Device, surface: vks.Surface, rounds: int) -> str:
             with shared.access(acquire=1, release=0, timeout=30) as view:
                 write(gl, view, ~read(gl, view))
         assert shared.statistics().accesses == rounds
+        return shared.order
+
+
+def answer_in_planes(device: vks.Device, surface: vks.Surface, rounds: int) -> str:
+    """Takes each picture that comes with key 1, and hands it on with key 0, all bits of all planes inverted."""
+    with vks.interop.gl.egl_context(device), vks.interop.gl.open(surface) as shared:
+        gl = functions()
+        for _ in range(rounds):
+            with shared.access(acquire=1, release=0, timeout=30) as view:
+                for plane, form in zip(view.planes, surface.spec.format.planes, strict=True):
+                    shape = (*plane.size[::-1], form.channels)
+                    write_plane(gl, plane, ~read_plane(gl, plane, np.empty(shape, form.numpy_dtype)))
         return shared.order
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +87,10 @@ def of(surface: Surface) -> tuple[Plane, ...]:
 
 def checked(surface: Surface, arrays: Any) -> tuple[pixels.Array, ...]:
     """The arrays of write_planes(): one a plane, of its shape and type."""
-    planes, found = of(surface), tuple(arrays)
+    planes = of(surface)
+    if not isinstance(arrays, Iterable):
+        raise TypeError(f"arrays must be {len(planes)} arrays, one for each plane, not {type(arrays).__name__}")
+    found = tuple(arrays)
     if len(found) != len(planes):
         raise ValueError(f"arrays has {len(found)} planes; {surface.format} has {len(planes)}")
     return tuple(_checked(plane, array) for plane, array in zip(planes, found, strict=True))

@@ -58,7 +58,7 @@ def is_fatal(error: BaseException) -> bool:
     return isinstance(error, CUDAError) and error.is_fatal
 
 
-_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_CONTEXT, _DEVICE_ORDINAL = 1, 9  # CU_POINTER_ATTRIBUTE_...
 
 _initialised_in: list[int] = []  # the process that called cuInit()
 
@@ -207,12 +207,22 @@ def device_of(pointer: int, what: str) -> int:
     return index
 
 
+def context_of(pointer: int) -> int:
+    """The CUcontext that a CUdeviceptr was allocated in; 0: it belongs to none, or the driver does not say."""
+    code, context = _attribute(pointer, _CONTEXT, ctypes.c_void_p())
+    return 0 if code else int(context.value or 0)
+
+
 def _ordinal(pointer: int) -> tuple[int, int]:
     """The CUresult, and the index. cuda-bindings 13.3 says 0 for the memory of every GPU (two H200s); CUDA does not."""
-    index = ctypes.c_int(-1)
+    code, index = _attribute(pointer, _DEVICE_ORDINAL, ctypes.c_int(-1))
+    return code, int(index.value)
+
+
+def _attribute(pointer: int, name: int, out: Any) -> tuple[int, Any]:
+    """The CUresult of cuPointerGetAttribute, and `out`, which has the attribute."""
     library = ctypes.CDLL("libcuda.so.1")  # which cuInit() has loaded
-    code = library.cuPointerGetAttribute(ctypes.byref(index), _DEVICE_ORDINAL, ctypes.c_uint64(pointer))
-    return int(code), index.value
+    return int(library.cuPointerGetAttribute(ctypes.byref(out), name, ctypes.c_uint64(pointer))), out
 
 
 def refuse_after_fork() -> None:

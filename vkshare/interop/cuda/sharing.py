@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vkshare.backends.base import BufferSpec
-from vkshare.errors import DeviceMismatchError
+from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop.cuda import streams, tensors
 from vkshare.interop.cuda.driver import GPU, CUDAError, device_of, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
@@ -57,7 +57,7 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
         The tensor is on another GPU than the device, or CUDA has not the device's GPU; the text
         names both.
     UnsupportedError
-        There is no CUDA here, or the device is of the CPU backend.
+        There is no CUDA here, the device is of the CPU backend, or the format has planes.
     CUDAError
         The driver refused.
     """
@@ -65,6 +65,9 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
     array = tensors.described(tensor)
     rows = array.rows
     found = rows.format("tensor", format)
+    if found.is_planar:
+        why, hint = "one tensor has no room for planes of several sizes", "use create_surface() and view.copy_from()"
+        raise UnsupportedError(f"share() of a tensor as {found}", why, hint)
     _check_gpu(array, where)
     known = found_at(array.pointer)
     original = _is_whole(array, found, known) if known is not None else None

@@ -210,7 +210,7 @@ class CUDASurface(Opened):
             if is_fatal(error):
                 self._lose()  # the values that earlier blocks announced
             raise
-        return CUDAView(memory, stream, writable)
+        return CUDAView(memory, stream, writable and not self._surface.is_read_only)
 
     def _finish(self, view: CUDAView) -> None:
         """End CUDA's access: the next owner's work is ordered after it."""

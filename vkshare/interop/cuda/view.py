@@ -105,22 +105,36 @@ class CUDAView:
     def copy_from(self, tensor: Any) -> None:
         """Copies a tensor into the memory, on the GPU and in the access's stream: of either tiling.
 
+        The CPU waits for no work. The copy comes after the work that made the tensor, where its
+        library says which that is.
+
         Parameters
         ----------
         tensor
-            An array of a library that has ``__cuda_array_interface__``, of the view's shape and type, each row in
-            one piece; (H, W) where there is one channel. It may be freed or changed by later work of the stream.
+            An array of a library that has DLPack or ``__cuda_array_interface__``, of the view's shape and
+            type, each row in one piece; rows may have padding. (H, W * C) will do for (H, W, C). For a
+            surface in planes, one for each, luma first: a decoder's frame, such as PyAV's ``frame.planes``.
+            It may be freed or changed by later work of the stream, or of the stream that the array names;
+            a decoder's frame is dropped once the copy has run.
 
         Raises
         ------
         TypeError, ValueError
-            It is no array of CUDA's, or has another shape or type.
+            It is no array of CUDA's, or has another shape or type; or it is not one for each plane.
+        DeviceMismatchError
+            It is on another GPU.
+        InvalidCallError
+            The view is over or read-only; or the array's memory is of another CUDA context than the primary one.
         CUDAError
             The driver refused.
         """
-        plane = self._plane("copy_from()")
-        given = self._fitting(plane, tensor)
-        plane.copy_from(given.pointer, given.rows.pitch, self._stream)
+        planes = self._mapped()
+        if not self._writable:
+            raise InvalidCallError("this CUDAView is read-only: use access(writable=True)")
+        given = self._fitting("copy_from()", tensor, planes)
+        with tensors.in_order(given, self._stream, planes[0].gpu):
+            for plane, each in zip(planes, given, strict=True):
+                plane.copy_from(each.pointer, each.rows.pitch, self._stream)
 
     def copy_to(self, tensor: Any) -> None:
         """Copies the memory into a tensor, on the GPU and in the access's stream: of either tiling.
@@ -128,31 +142,46 @@ class CUDAView:
         Parameters
         ----------
         tensor
-            As of copy_from(). It may be used by later work of the stream.
+            As of copy_from(). It may be used by later work of the stream, or of the stream that the array names.
 
         Raises
         ------
         TypeError, ValueError
-            It is no array of CUDA's, or has another shape or type, or is read-only.
+            As of copy_from(); or it is read-only.
+        DeviceMismatchError, InvalidCallError
+            As of copy_from(), but for views that are read-only.
         CUDAError
             The driver refused.
         """
-        plane = self._plane("copy_to()")
-        given = self._fitting(plane, tensor)
-        if given.is_read_only:
+        planes = self._mapped()
+        given = self._fitting("copy_to()", tensor, planes)
+        if any(each.is_read_only for each in given):
             raise ValueError("tensor is read-only; allowed is an array that may be written")
-        plane.copy_to(given.pointer, given.rows.pitch, self._stream)
+        with tensors.in_order(given, self._stream, planes[0].gpu):
+            for plane, each in zip(planes, given, strict=True):
+                plane.copy_to(each.pointer, each.rows.pitch, self._stream)
 
-    def _fitting(self, plane: MappedPlane, tensor: Any) -> Tensor:
-        """A tensor of the plane's shape and type, whose own stream is waited for."""
-        given = tensors.described(tensor)
-        rows, shape = given.rows, plane.shape
-        if (rows.height, rows.width, rows.channels) != shape or rows.dtype != plane.dtype.name:
-            found = f"{rows.dtype} of shape {(rows.height, rows.width, rows.channels)}"
-            raise ValueError(f"tensor is {found}; this view takes {plane.dtype} of shape {shape}")
-        if given.stream is not None:
-            streams.join(given.stream, self._stream, plane.gpu)
-        return given
+    def _fitting(self, call: str, given: Any, planes: tuple[MappedPlane, ...]) -> list[Tensor]:
+        """The tensors of the planes' shapes and types."""
+        if len(planes) == 1:
+            arrays, names = (given,), ["tensor"]
+        else:
+            arrays, names = self._one_for_each(call, given, len(planes)), [f"plane {i}" for i in range(len(planes))]
+        found = [
+            tensors.for_copy(array, name, planes[0].gpu, self._stream)
+            for array, name in zip(arrays, names, strict=True)
+        ]
+        for tensor, plane, name in zip(found, planes, names, strict=True):
+            _check_fits(tensor, plane, name)
+        return found
+
+    def _one_for_each(self, call: str, given: Any, count: int) -> tuple[Any, ...]:
+        is_one = any(hasattr(given, name) for name in ("__dlpack__", "__cuda_array_interface__"))
+        found = () if is_one else tuple(given)
+        if len(found) != count:
+            what = "one array" if is_one else f"{len(found)} arrays"
+            raise ValueError(f"{call} is given {what}; {self.format} takes one for each of its {count} planes")
+        return found
 
     # ---- linear surfaces ------------------------------------------------------------------------------------------
 
@@ -262,6 +291,10 @@ class CUDAView:
             )
         return plane
 
+    def _mapped(self) -> tuple[MappedPlane, ...]:
+        """The planes that the view is of."""
+        return self._open().planes
+
     def _plane(self, name: str, kind: type[UnsupportedError] = UnsupportedError) -> MappedPlane:
         """The memory's one plane."""
         memory = self._open()
@@ -311,11 +344,23 @@ class CUDAPlaneView(CUDAView):
     def _open(self) -> ImportedMemory:
         return self._view._open()
 
+    def _mapped(self) -> tuple[MappedPlane, ...]:
+        return (self._open().planes[self._index],)
+
     def _plane(self, name: str, kind: type[UnsupportedError] = UnsupportedError) -> MappedPlane:
-        return self._open().planes[self._index]
+        return self._mapped()[0]
 
     def __repr__(self) -> str:
         return f"<vkshare.interop.cuda.CUDAPlaneView {self._index} of {self._view!r}>"
+
+
+def _check_fits(tensor: Tensor, plane: MappedPlane, name: str) -> None:
+    """ValueError unless the array has the plane's type, and its shape or that of its rows."""
+    rows, shape = tensor.rows, plane.shape
+    given = rows.height, rows.width, rows.channels
+    flat = (shape[0], shape[1] * shape[2], 1) if len(shape) == 3 else shape
+    if given not in (shape, flat) or rows.dtype != plane.dtype.name:
+        raise ValueError(f"{name} is {rows.dtype} of shape {given}; this view takes {plane.dtype} of shape {shape}")
 
 
 def _optimal(what: str, kind: type[UnsupportedError]) -> UnsupportedError:

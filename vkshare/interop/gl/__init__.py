@@ -12,7 +12,8 @@ names that are given, and moderngl gets an object of its own by
 from __future__ import annotations
 
 from vkshare.interop.gl.egl import EGLContext, egl_context
+from vkshare.interop.gl.plane import GLPlane
 from vkshare.interop.gl.surface import GLStatistics, GLSurface, open
 from vkshare.interop.gl.view import GLView
 
-__all__ = ["EGLContext", "GLStatistics", "GLSurface", "GLView", "egl_context", "open"]
+__all__ = ["EGLContext", "GLPlane", "GLStatistics", "GLSurface", "GLView", "egl_context", "open"]

@@ -62,6 +62,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glReadPixels": (None, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
     "glClearColor": (None, c_float, c_float, c_float, c_float),
     "glClear": (None, c_uint),
+    "glClearBufferfv": (None, c_uint, c_int, POINTER(c_float)),
     "glObjectLabel": (None, c_uint, c_uint, c_int, c_char_p),
     "glGetObjectLabel": (None, c_uint, c_uint, c_int, POINTER(c_int), c_char_p),
     "glObjectLabelKHR": (None, c_uint, c_uint, c_int, c_char_p),

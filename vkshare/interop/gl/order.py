@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from ctypes import c_uint
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,10 @@ class Order:
         self._gl = gl
         self._surface = surface
 
-    def begin(self, texture: int) -> None:
+    def begin(self, textures: Sequence[int]) -> None:
         """OpenGL's commands from now on see what the owners before have done."""
 
-    def end(self, texture: int) -> None:
+    def end(self, textures: Sequence[int]) -> None:
         """Order the next owner's work after OpenGL's commands so far."""
 
     def give_up(self) -> None:
@@ -51,10 +52,10 @@ class CPUOrder(Order):
 
     kind = "cpu"
 
-    def begin(self, texture: int) -> None:
+    def begin(self, textures: Sequence[int]) -> None:
         self._surface._cpu_access()
 
-    def end(self, texture: int) -> None:
+    def end(self, textures: Sequence[int]) -> None:
         self._gl.glFinish()
 
 
@@ -83,16 +84,16 @@ class GPUOrder(Order):
         self._to_gl, self._from_gl = self._vulkan
         self._wait, self._signal = self._names
 
-    def begin(self, texture: int) -> None:
+    def begin(self, textures: Sequence[int]) -> None:
         try:
             self._surface._release_to_external(self._to_gl.handle)
         except UnsupportedError:  # the work before is held back: the GPU cannot wait for what may never come
             self._surface._cpu_access()
             self._surface._release_to_external(self._to_gl.handle)
-        self._gl.glWaitSemaphoreEXT(self._wait, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
+        self._gl.glWaitSemaphoreEXT(self._wait, 0, None, *_in_general_layout(textures))
 
-    def end(self, texture: int) -> None:
-        self._gl.glSignalSemaphoreEXT(self._signal, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
+    def end(self, textures: Sequence[int]) -> None:
+        self._gl.glSignalSemaphoreEXT(self._signal, 0, None, *_in_general_layout(textures))
         self._gl.glFlush()  # what Vulkan waits for must have been submitted
         self._surface._acquire_from_external(self._from_gl.handle)
 
@@ -130,6 +131,12 @@ class GPUOrder(Order):
                 gl.check("glImportSemaphoreFdEXT")
         finally:
             fd_ops.close_all([kept])
+
+
+def _in_general_layout(textures: Sequence[int]) -> tuple[int, Any, Any]:
+    """The last arguments of glWaitSemaphoreEXT and glSignalSemaphoreEXT: how many, the names, and the layouts."""
+    names = c_uint * len(textures)
+    return len(textures), names(*textures), names(*[_LAYOUT_GENERAL] * len(textures))
 
 
 def choose(gl: GL, surface: Surface) -> Order:

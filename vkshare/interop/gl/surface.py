@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.interop.gl import context as contexts
-from vkshare.interop.gl import egl, order
-from vkshare.interop.gl.formats import FORMATS, GLFormat
-from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
+from vkshare.interop.gl import egl, offsets, order
+from vkshare.interop.gl.formats import FORMATS
+from vkshare.interop.gl.memory import SharedImage
+from vkshare.interop.gl.plane import GLPlane
+from vkshare.interop.gl.texture import TEXTURE_2D
 from vkshare.interop.gl.view import GLBlock, GLView
 from vkshare.util import arguments
 from vkshare.util.closing import Closing, on_error
@@ -91,10 +93,12 @@ class GLSurface(Closing):
         self._lock = threading.Lock()
         self._accesses = 0
         self._is_external = False  # to OpenGL
-        self._shared: SharedTexture | None = None
+        self._shared: SharedImage | None = None
         gl = contexts.GL(self._context)
-        shared = SharedTexture(gl, surface)
+        shared = SharedImage(gl, surface)
         with on_error(shared.delete):
+            if surface.spec.format.is_planar:
+                offsets.check(gl, surface)
             self._order = order.choose(gl, surface)
         self._shared = shared
 
@@ -111,24 +115,22 @@ class GLSurface(Closing):
         return self._surface.device
 
     @property
+    def planes(self) -> tuple[GLPlane, ...]:
+        """A texture and a framebuffer for each plane, luma first; a format of one plane has that one."""
+        return tuple(GLPlane(self, index) for index in range(len(self._open().textures)))
+
+    @property
     def texture(self) -> int:
-        """The texture's name. Its contents may be used inside access() only."""
-        return self._open().texture
+        """The texture's name. Its contents may be used inside access() only. UnsupportedError: see `planes`."""
+        return self._plane("texture").texture
 
     @property
     def framebuffer(self) -> int:
         """The name of the framebuffer that draws into the texture.
 
-        UnsupportedError: this context cannot draw into the format.
+        UnsupportedError: this context cannot draw into the format, or each of `planes` has its own.
         """
-        shared = self._open()
-        if not shared.framebuffer:
-            raise UnsupportedError(
-                f"a framebuffer of a {self._surface.format} surface",
-                f"the {shared.gl.describe()} calls it incomplete (0x{shared.framebuffer_status:04x})",
-                "sample the texture, and draw with Vulkan",
-            )
-        return shared.framebuffer
+        return self._plane("framebuffer").framebuffer
 
     @property
     def target(self) -> int:
@@ -137,13 +139,16 @@ class GLSurface(Closing):
 
     @property
     def internal_format(self) -> int:
-        """The texture's sized internal format, e.g. GL_RGBA8."""
-        return self._pixel.internal
+        """The texture's sized internal format, e.g. GL_RGBA8. UnsupportedError: see `planes`."""
+        return self._plane("internal_format").internal_format
 
     @property
     def transfer(self) -> tuple[int, int]:
-        """(format, type) by which glReadPixels and glTexSubImage2D move the surface's bytes as they are."""
-        return self._pixel.transfer, self._pixel.type
+        """(format, type) by which glReadPixels and glTexSubImage2D move the surface's bytes as they are.
+
+        UnsupportedError: each of `planes` has its own.
+        """
+        return self._plane("transfer").transfer
 
     @property
     def swaps_red_and_blue(self) -> bool:
@@ -152,7 +157,7 @@ class GLSurface(Closing):
         Shaders that sample it get red as red (by a swizzle). Pixels that are drawn, cleared, read
         or written through the framebuffer have red and blue exchanged: write ``colour.bgra``.
         """
-        return self._pixel.swaps_red_and_blue
+        return self._surface.format in FORMATS and FORMATS[self._surface.format].swaps_red_and_blue
 
     @property
     def order(self) -> str:
@@ -239,23 +244,21 @@ class GLSurface(Closing):
             The GLSurface is closed.
         TypeError
             `context` is no moderngl.Context.
+        UnsupportedError
+            Each of `planes` has its own.
         """
-        self._require_here()
-        if type(context).__module__.split(".")[0] != "moderngl" or not hasattr(context, "external_texture"):
-            raise TypeError(f"context must be a moderngl.Context, not {type(context).__name__}")
-        size = self._surface.width, self._surface.height
-        return context.external_texture(self.texture, size, self._pixel.components, 0, self._pixel.moderngl)
+        return self._plane("moderngl_texture()").moderngl_texture(context)
 
     def statistics(self) -> GLStatistics:
         """Returns a snapshot of the counters."""
         shared = self._shared
-        objects = 0 if shared is None else sum(map(bool, (shared.memory, shared.texture, shared.framebuffer)))
+        objects = 0 if shared is None else shared.count()
         return GLStatistics(self._order.kind, self._accesses, 0, objects)
 
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Deletes texture, framebuffer and memory object; the surface stays open. Idempotent, from any thread.
+        """Deletes textures, framebuffers and memory object; the surface stays open. Idempotent, from any thread.
 
         Where another context is current, or none, an EGL context is made current for the moment. If
         that cannot be (it is current in another thread; GLX has no safe way), they stay until their
@@ -280,18 +283,18 @@ class GLSurface(Closing):
     def __repr__(self) -> str:
         spec = self._surface.spec
         shared = self._shared
-        state = "closed" if shared is None else f"texture {shared.texture} of the {self._context}"
+        state = "closed" if shared is None else f"texture {', '.join(map(str, shared.names))} of the {self._context}"
         return f"<vkshare.interop.gl.GLSurface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
 
     # ---- within the package ---------------------------------------------------------------------------------------
 
-    def _open(self) -> SharedTexture:
+    def _open(self) -> SharedImage:
         shared = self._shared
         if shared is None:
             raise ClosedError(f"this GLSurface is closed: {self!r}")
         return shared
 
-    def _require_here(self) -> SharedTexture:
+    def _require_here(self) -> SharedImage:
         """InvalidCallError unless the context that it was opened in is current in this thread."""
         shared = self._open()
         now = contexts.require()
@@ -315,7 +318,7 @@ class GLSurface(Closing):
         """The handle owns the surface: OpenGL's part of the turn begins."""
         if self._is_external:
             raise InvalidCallError("OpenGL has the surface already: end its block first")
-        self._order.begin(self._open().texture)
+        self._order.begin(self._open().names)
         self._is_external = True
         return GLView(self)
 
@@ -332,9 +335,12 @@ class GLSurface(Closing):
                 f"OpenGL's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: make the "
                 "context current, call glFinish(), and then surface.release(key)"
             ) from None
-        self._order.end(shared.texture)
+        self._order.end(shared.names)
         self._accesses += 1
 
-    @property
-    def _pixel(self) -> GLFormat:
-        return FORMATS[self._surface.format]
+    def _plane(self, what: str) -> GLPlane:
+        """The only plane."""
+        if self._surface.spec.format.is_planar:
+            why, hint = "each plane is a texture of its own", "use planes[0], and the other planes"
+            raise UnsupportedError(f"{what} of a {self._surface.format} surface in OpenGL", why, hint)
+        return GLPlane(self, 0)

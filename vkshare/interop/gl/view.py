@@ -9,6 +9,7 @@ from vkshare.errors import InvalidCallError
 from vkshare.interop.block import Block
 
 if TYPE_CHECKING:
+    from vkshare.interop.gl.plane import GLPlane
     from vkshare.interop.gl.surface import GLSurface
 
 
@@ -37,15 +38,20 @@ class GLView:
         return self._shared
 
     @property
+    def planes(self) -> tuple[GLPlane, ...]:
+        """A texture and a framebuffer for each plane, luma first; a format of one plane has that one."""
+        return self.gl_surface.planes
+
+    @property
     def texture(self) -> int:
-        """The texture's name. Row 0 of the surface, its top, is at t = 0."""
+        """The texture's name. Row 0 of the surface, its top, is at t = 0. UnsupportedError: see `planes`."""
         return self.gl_surface.texture
 
     @property
     def framebuffer(self) -> int:
         """The framebuffer's name. Row 0 of the surface, its top, is at y = 0: OpenGL's pictures stand on their heads.
 
-        UnsupportedError: this context cannot draw into the format.
+        UnsupportedError: this context cannot draw into the format, or each of `planes` has its own.
         """
         return self.gl_surface.framebuffer
 
