@@ -12,6 +12,8 @@ from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
+
 import vkshare
 from benchmarks.measure import lasting
 from benchmarks.processes import Child, started
@@ -37,6 +39,9 @@ _CORNERS = (-300, -200), (0, 0), (320, 180), (640, 360), (700, 520), (1000, -300
 PLACES = [(x, y, 0.8 if (x, y) in ((-300, -200), (700, 520)) else 1.0) for x, y in _CORNERS]
 
 
+_ACROSS, _STEP = 4, (213, 120)  # of 16 streams, which overlap
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """Counters over `seconds`: frames of all clients together; CPU time in seconds."""
@@ -60,13 +65,14 @@ class Load:
         return self.counts["lost"] + self.counts["superseded"] + self.undrawn
 
 
-def run(clients: int, seconds: float) -> Load:
-    """With that many windows, for that long, after each has shown some frames."""
+def run(clients: int, seconds: float, *, streams: bool = False) -> Load:
+    """With that many windows, for that long, after each has shown some frames; as `streams` they play video."""
+    client = _stream if streams else _draw
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         path = os.path.join(folder, "compositor")
         compositor = running.enter_context(started(_composite, path, patience=10))
         compositor.heard(_PATIENCE)
-        children = [running.enter_context(started(_draw, path, number, patience=10)) for number in range(clients)]
+        children = [running.enter_context(started(client, path, number, patience=10)) for number in range(clients)]
         before = _settled(compositor, sum(child.heard(_PATIENCE) for child in children))
         machine, began = _machine_cpu(), time.monotonic()
         for child in children:
@@ -144,6 +150,35 @@ def _draw(pipe: Connection, path: str, number: int) -> None:
             missed += next(ticks).missed
             _draw_frame(device, window, drawn)
             drawn += 1
+        pipe.recv()
+        pipe.send((drawn, missed, time.process_time() - began))
+        pipe.recv()
+
+
+def _stream(pipe: Connection, path: str, number: int) -> None:
+    """A video in nv12, 30 frames a second: as _draw(), but each second tick, and frames that are there already."""
+    at = number % _ACROSS * _STEP[0], number // _ACROSS * _STEP[1]
+    with (
+        vkshare.open(backend="cpu", name=f"stream {number}", raster_threads=1) as device,
+        Desktop(path, name=f"stream {number}", device=device) as desktop,
+        desktop.open_window(*WINDOW, "nv12", at=at, is_opaque=True, count=_SURFACES) as window,
+    ):
+        ticks = window.ticks()
+        random = np.random.default_rng(number)
+        for _ in range(_WARM_UP):
+            next(ticks)
+            with window.frame() as frame:
+                planes = frame.surface.read_planes()
+                frame.surface.write_planes([random.integers(16, 236, each.shape, np.uint8) for each in planes])
+        pipe.send(_WARM_UP)
+        pipe.recv()
+        began = time.process_time()
+        next(ticks)
+        drawn = missed = 0
+        while not pipe.poll(0):
+            missed += next(ticks).missed + next(ticks).missed
+            with window.frame():  # a decoder would write it here
+                drawn += 1
         pipe.recv()
         pipe.send((drawn, missed, time.process_time() - began))
         pipe.recv()

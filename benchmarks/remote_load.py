@@ -239,10 +239,10 @@ def resident(pid: int) -> int:
 
 @contextlib.contextmanager
 def quiet_environment() -> Iterator[None]:
-    """Without the host of a program that has started this one."""
-    before = os.environ.pop("VKSHARE_REMOTE", None)
+    """Without the host of a program that has started this one, and without a device that was chosen for it."""
+    names = ("VKSHARE_REMOTE", "VKSHARE_BACKEND", "VKSHARE_ADAPTER")
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
     finally:
-        if before is not None:
-            os.environ["VKSHARE_REMOTE"] = before
+        os.environ.update(before)

@@ -65,9 +65,9 @@ def size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def seconds(text: str, *, most: float, allowed: str) -> float:
+def seconds(text: str, *, most: float, allowed: str, may_be_zero: bool = False) -> float:
     """For argparse; `allowed`: which numbers, in words."""
     with contextlib.suppress(ValueError):
-        if 0 < (value := float(text)) <= most:
+        if 0 < (value := float(text)) <= most or (may_be_zero and value == 0):
             return value
     raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds {allowed}")

@@ -20,10 +20,10 @@ HELP = "records a published picture: .mp4, .webm, lossless .mkv, .gif or .png"
 DESCRIPTION = (
     "Records what a process of this user has published under NAME, and never slows it. The file's ending says the "
     "kind: .mp4 (H.264), .webm (VP9), .mkv (FFV1, lossless), .gif, .png (one picture; out-%05d.png: a sequence). "
-    "The recording ends with Ctrl-C or SIGTERM, with the publisher, or after --seconds or --frames; the file is whole "
-    "then, and the frames that are not in it are counted: exit status 0."
+    "The recording ends with Ctrl-C, SIGTERM or SIGHUP, with the publisher, or after --seconds or --frames; the file "
+    "is whole then, and the frames that are not in it are counted: exit status 0."
 )
-_SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+_SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 _SLICE = 0.1  # seconds between two looks whether a signal came
 
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             )
             return _record(recorder, stopped, args)
     except (ValueError, OSError, UnsupportedError) as error:
-        return say("record", str(error), 2)
+        return say("record", str(error).replace("force=True", "--force"), 2)
     except VkshareError as error:
         return say("record", str(error), 1)
 
@@ -110,9 +110,10 @@ def _tell(counts: RecordingStatistics, args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[_Stop]:
-    """Ctrl-C and SIGTERM are noted in the block."""
+    """The signals are noted in the block. nohup has SIGHUP ignored, and it stays so."""
     stop = _Stop()
-    before = {each: signal.signal(each, stop.note) for each in _SIGNALS}
+    noted = [each for each in _SIGNALS if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, stop.note) for each in noted}
     try:
         yield stop
     finally:

@@ -27,8 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WxH",
         help="pixels (default: the picture's; small ones enlarged, large ones reduced)",
     )
-    group.add_argument("--headless", action="store_true", help="no window: the picture goes to --output only")
-    group.add_argument("--output", metavar="FILE", help="write the picture that is shown at the end, e.g. out.png")
+    group.add_argument(
+        "--headless", action="store_true", help="no window: the picture goes to --output only, after --seconds"
+    )
+    group.add_argument(
+        "--output", metavar="FILE", help="write the picture that is shown at the end, e.g. out.png (.jpg is lossy)"
+    )
     for_so_long = partial(seconds, most=_LONGEST, allowed="above 0")
     group.add_argument("--seconds", type=for_so_long, metavar="S", help="end by itself after so long")
 

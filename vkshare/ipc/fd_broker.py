@@ -43,6 +43,7 @@ _STALE = 10.0  # seconds after which a socket without a listener is removed
 class _Offer:
     fds: tuple[int, ...]  # duplicates, owned by this process
     expires: float  # time.monotonic()
+    keep: bool  # until it is withdrawn, for any number of processes
 
 
 class _Listener:
@@ -106,13 +107,13 @@ class FdBroker:
     """The offers of this process, the oldest first, and the thread that serves them while there are any."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a garbage collection may withdraw an offer within any call
         self.offers: dict[bytes, _Offer] = {}
         self.listener: _Listener | None = None
 
-    def offer(self, fds: Sequence[int]) -> tuple[str, bytes]:
+    def offer(self, fds: Sequence[int], *, keep: bool) -> tuple[str, bytes]:
         token = os.urandom(_TOKEN_SIZE)
-        entry = _Offer(fd_ops.duplicate_all(fds), time.monotonic() + LIFETIME)
+        entry = _Offer(fd_ops.duplicate_all(fds), time.monotonic() + LIFETIME, keep)
         with on_error(lambda: fd_ops.close_all(entry.fds)), on_error(lambda: self.offers.pop(token, None)), self.lock:
             self._make_room(len(entry.fds))
             if self.listener is None:
@@ -129,8 +130,14 @@ class FdBroker:
 
     def _make_room(self, n_fds: int) -> None:
         most = transport.quota()
-        while self.offers and sum(len(p.fds) for p in self.offers.values()) + n_fds > most:
-            self._drop(next(iter(self.offers)))
+        fleeting = [token for token, entry in self.offers.items() if not entry.keep]
+        while fleeting and sum(len(p.fds) for p in self.offers.values()) + n_fds > most:
+            self._drop(fleeting.pop(0))
+
+    def withdraw(self, token: bytes) -> None:
+        with self.lock:
+            if token in self.offers:
+                self._drop(token)
 
     def _drop(self, token: bytes) -> None:
         fd_ops.close_all(self.offers.pop(token).fds)
@@ -164,10 +171,10 @@ class FdBroker:
         """Return when the oldest offer expires. Without offers, close the listener and return None."""
         with self.lock:
             now = time.monotonic()
-            for token in [token for token, entry in self.offers.items() if entry.expires <= now]:
+            for token in [token for token, entry in self.offers.items() if entry.expires <= now and not entry.keep]:
                 self._drop(token)
             if self.offers:
-                return next(iter(self.offers.values())).expires
+                return min((each.expires for each in self.offers.values() if not each.keep), default=now + LIFETIME)
             listener.close()
             if self.listener is listener:
                 self.listener = None
@@ -186,7 +193,8 @@ class FdBroker:
                 transport.send(one.sock, _FOUND, entry.fds, 0)
             except TimeoutError:  # the kernel's limit of in-flight fds for this user is reached
                 return False
-            self._drop(one.token)
+            if not entry.keep:
+                self._drop(one.token)
         return True
 
     def close(self) -> None:
@@ -200,7 +208,7 @@ class FdBroker:
             fd_ops.close_all(entry.fds)
         if self.listener is not None:
             self.listener.sock.close()  # the path is the parent's
-        self.lock = threading.Lock()  # a thread of the parent may have held it
+        self.lock = threading.RLock()  # a thread of the parent may have held it
         self.offers, self.listener = {}, None
 
 
@@ -227,9 +235,17 @@ os.register_at_fork(after_in_child=_broker.forget)
 atexit.register(_broker.close)
 
 
-def offer(fds: Sequence[int]) -> tuple[str, bytes]:
-    """Keep duplicates of `fds`, and return what fetch() needs to get them, once, in any process of this user."""
-    return _broker.offer(fds)
+def offer(fds: Sequence[int], *, keep: bool = False) -> tuple[str, bytes]:
+    """Keep duplicates of `fds`, and return what fetch() needs to get them, once, in any process of this user.
+
+    `keep`: any number of times, until withdraw().
+    """
+    return _broker.offer(fds, keep=keep)
+
+
+def withdraw(shared: tuple[str, bytes]) -> None:
+    """Close the fds of an offer that was kept. Idempotent."""
+    _broker.withdraw(shared[1])
 
 
 def fetch(shared: tuple[str, bytes], most_fds: int = transport.MAX_FDS) -> list[int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vkshare.errors import InvalidCallError
 from vkshare.ipc import sockets
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, forks
 
 _LONGEST_PID = 20  # bytes of a lock file
 
@@ -52,6 +52,7 @@ class LockedListener:
             self.sock.setblocking(False)
             sockets.listen(self.sock, path, backlog)
             made.pop_all()
+        forks.close_in_child(self)
 
     def unlink(self) -> None:
         """Removes the files, if this process made them: no process can connect any more, and the path is free.

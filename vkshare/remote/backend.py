@@ -168,6 +168,9 @@ class RemoteBackend:
         os.close(memory.fd)
         raise UnsupportedError("a buffer on a remote device", "only pictures travel", "use a surface")
 
+    def open_file(self, spec: BufferSpec, fd: int) -> NoReturn:
+        raise UnsupportedError("a mirror on a remote device", "only pictures travel", "write() to a surface of it")
+
     def compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
         commands.device._set_recorder(None, self.adapter.capabilities.subpixel_bits)
 

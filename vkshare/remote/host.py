@@ -12,6 +12,7 @@ from pathlib import Path
 from vkshare.backends import host_memory
 from vkshare.core.device import Device
 from vkshare.core.opening import open
+from vkshare.errors import ClosedError
 from vkshare.remote import addresses, folders, tls
 from vkshare.remote import relay_messages as m
 from vkshare.remote.device import open_device
@@ -179,8 +180,12 @@ class Host(FlagClosing):
         ------
         TimeoutError
             No viewer has come in time.
+        ClosedError
+            The Host is closed.
         """
         self._own.check()
+        if self._closed:
+            raise ClosedError(f"this Host is closed: {self!r}")
         try:
             return open_device(self.path, name, timeout)
         except NoViewerError:

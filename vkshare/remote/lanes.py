@@ -15,6 +15,7 @@ from vkshare.server import wire
 from vkshare.server.loop import READ, WRITE
 from vkshare.server.messages import Op
 from vkshare.server.server import RenderServer
+from vkshare.util import forks
 
 if TYPE_CHECKING:
     from vkshare.remote.link import Link
@@ -48,7 +49,7 @@ class Lane:
         here, there = socket.socketpair()
         here.setblocking(False)
         there.setblocking(False)
-        self._sock = here
+        self._sock = forks.close_in_child(here)
         if not server._accept(there, os.getpid()):
             here.close()
             there.close()

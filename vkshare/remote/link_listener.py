@@ -32,7 +32,7 @@ from vkshare.remote.link_types import LinkState, LinkStatistics
 from vkshare.remote.stream import Session
 from vkshare.remote.wire import Wire
 from vkshare.server.loop import READ, WRITE
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, forks
 from vkshare.util.closing import FlagClosing, on_error
 
 _log = logging.getLogger("vkshare.remote")
@@ -140,7 +140,7 @@ class LinkListener(FlagClosing):
 
 
 def _listen(address: addresses.Address, resolved: addresses.Resolved) -> socket.socket:
-    sock = socket.socket(resolved.family, socket.SOCK_STREAM)
+    sock = forks.close_in_child(socket.socket(resolved.family, socket.SOCK_STREAM))
     with on_error(sock.close):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -9,6 +9,8 @@ import socket
 import ssl
 import time
 
+from vkshare.util import forks
+
 _READ_SIZE = 1 << 16
 _UNSENT = 1 << 15  # bytes that the kernel queues ahead of a control message, about (rule M8)
 
@@ -33,7 +35,7 @@ class Wire:
         with contextlib.suppress(OSError):  # neither is needed to be correct
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
-        self._sock = sock
+        self._sock = forks.close_in_child(sock)
         self._out = bytearray()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None

@@ -18,7 +18,7 @@ from vkshare.ipc import sockets, transport
 from vkshare.server import trace_points, wire
 from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, rebuilt
 from vkshare.server.session_state import NO_GENERATION
-from vkshare.util import fd_ops, trace
+from vkshare.util import fd_ops, forks, trace
 from vkshare.util.closing import on_error
 
 _TIMEVAL = struct.Struct("@ll")
@@ -74,7 +74,7 @@ class Channel:
         self._splitter = wire.Splitter()
         self._arrived = self._splitter.messages
         self._timeout: float | None = None  # as set in the kernel
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._sock = forks.close_in_child(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         with on_error(self._sock.close):
             # Kernel timeouts, because Python's would call poll() before each call.
             self._set_timeout(timeout)

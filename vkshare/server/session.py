@@ -22,7 +22,7 @@ from vkshare.server.messages import Body, Counters, Event, Hello, Op, Welcome, e
 from vkshare.server.request_types import LATER, Answer, Kind, Request, checked
 from vkshare.server.session_state import Action, Decision, Route, SessionState
 from vkshare.server.worker import Outcome, without_traceback
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, forks
 
 if TYPE_CHECKING:
     from vkshare.server.server import RenderServer, Worker
@@ -64,7 +64,7 @@ class ServedClient:
             server.generation, now, patience=server.patience, most_output_fds=transport.quota()
         )
         self.worker: Worker | None = None
-        self._sock = sock
+        self._sock = forks.close_in_child(sock)
         self._splitter = wire.Splitter(lambda opcode, n_fds: checked(server.kinds, opcode, n_fds))
         self._unsent: deque[_Unsent] = deque()
         self._closing: list[Callable[[ServedClient], object]] = []

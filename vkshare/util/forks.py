@@ -1,11 +1,15 @@
-"""Objects that belong to the process that made them: their use in a forked child is refused (rule X11)."""
+"""Objects that belong to the process that made them (rule X11).
+
+Their use in a forked child is refused, and the child closes its copies of connections and listening sockets.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from _thread import RLock  # the type: threading.RLock may be a function
-from typing import Self
+from typing import Protocol, Self, TypeVar
 
 from vkshare.errors import InvalidCallError
 
@@ -58,12 +62,32 @@ class _ParentLock(OwnLock):  # type: ignore[misc]
         return False
 
 
+class _Closable(Protocol):
+    def close(self) -> object: ...
+
+
+_ClosableT = TypeVar("_ClosableT", bound=_Closable)
+
 _locks: weakref.WeakSet[OwnLock] = weakref.WeakSet()
+_connections: weakref.WeakSet[_Closable] = weakref.WeakSet()
 
 
-def _refuse_locks() -> None:
+def close_in_child(connection: _ClosableT) -> _ClosableT:
+    """Has forked children close their copies of a socket, or of an object that has one. Returns it.
+
+    A peer sees the end of a connection, and a port is free, only once no process has the socket.
+    """
+    _connections.add(connection)
+    return connection
+
+
+def _leave_to_parent() -> None:
     for lock in list(_locks):
         lock.__class__ = _ParentLock
+    for connection in list(_connections):
+        with contextlib.suppress(OSError):
+            connection.close()
+    _connections.clear()
 
 
-os.register_at_fork(after_in_child=_refuse_locks)
+os.register_at_fork(after_in_child=_leave_to_parent)

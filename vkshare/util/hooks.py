@@ -13,4 +13,6 @@ if TYPE_CHECKING:
 create_swapchain: Callable[..., Any]  # Device.create_swapchain(): makes a vkshare.Swapchain
 # vkshare.open() of a program that `vkshare remote` has started: the socket of the host, the device's name and options.
 open_remote: Callable[..., Any]
+# Device.mirror(): the surfaces of two GPUs, the second one the mirror; returns None where the GPUs cannot copy.
+peer_bridge: Callable[[Any, Any], Any]
 remote_window: Callable[[], type]  # the class of such a program's windows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -70,6 +69,11 @@ class Encoder(FlagClosing):
         there is no video, and pictures come lossless alone.
     clock
         Seconds that run evenly; tests have their own.
+
+    Attributes
+    ----------
+    failure
+        Why it sends END alone from now on; empty while it works.
     """
 
     _unpicklable = "it belongs to the process that views"
@@ -99,6 +103,7 @@ class Encoder(FlagClosing):
         self._video: video.VideoEncoder | None = None
         self._is_dirty = self._stopping = False
         self._ended_at: float | None = None
+        self.failure = ""
         self._pictures = self._tiles = self._videos = self._packs = self._units = self._keys = self._nbytes = 0
         self._subscription = feed.subscribe(self._wake)
         self._subscription.wants = False
@@ -191,17 +196,22 @@ class Encoder(FlagClosing):
     def _run(self) -> None:
         try:
             again_at: float | None = None
-            while True:
-                with self._changed:
-                    timeout = None if again_at is None else max(0.0, again_at - self._clock())
-                    self._changed.wait_for(lambda: self._is_dirty or self._stopping, timeout)
-                    self._is_dirty = False
-                    if self._stopping:
-                        return
+            while self._wait_until(again_at):
                 again_at = self._step()
         except Exception:
             _log.exception("the encoder of %r has failed", self._name)
-            self._fail()
+            self.failure = "the encoder has failed"
+            self._send_failure()
+            while self._wait_until(None):
+                self._send_failure()
+
+    def _wait_until(self, again_at: float | None) -> bool:
+        """Wait for work, or for that time. False: the thread is to end."""
+        with self._changed:
+            timeout = None if again_at is None else max(0.0, again_at - self._clock())
+            self._changed.wait_for(lambda: self._is_dirty or self._stopping, timeout)
+            self._is_dirty = False
+            return not self._stopping
 
     def _step(self) -> float | None:
         """Take the newest picture, send what may be sent, and return when to do so again if nothing happens."""
@@ -358,10 +368,10 @@ class Encoder(FlagClosing):
             if frame is not None:
                 viewer._state.note_size(frame, len(message))
 
-    def _fail(self) -> None:
-        """The thread ends: viewers are notified."""
+    def _send_failure(self) -> None:
+        """Send END to the viewers that have not got it, also to those that are attached later."""
         with self._changed:
-            viewers, self._ended_at = tuple(self._viewers), self._clock()
-        for viewer in viewers:
-            with contextlib.suppress(Exception):
-                viewer._send(messages.end("the encoder has failed"))
+            ended = [each for each in self._viewers if not each._has_ended]
+        for viewer in ended:
+            viewer._has_ended = True
+            self._send(viewer, messages.end(self.failure))

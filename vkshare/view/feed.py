@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_PATIENCE = 10.0  # seconds that a frame's own work may take
 _OLDEST = 10_000_000_000  # nanoseconds: a stamp from before that is not believed
 _LOOK = 0.25  # seconds between two looks, at rest, whether the sender is still there
 
@@ -259,7 +258,7 @@ class Feed(FlagClosing):
 
     def _read(self, surface: Any, stamp: Stamp | None) -> None:
         try:
-            pixels, format = self._reader.read(surface, _PATIENCE)
+            pixels, format = self._reader.read(surface, lambda: self._stopping)
         except (AcquireTimeout, AbandonedError):
             return  # a frame that never becomes whole; the next one comes
         self._taken += 1

@@ -6,6 +6,7 @@ import contextlib
 import io
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -284,8 +285,9 @@ def _png_of(owned: Surface) -> bytes:
     from vkshare.view.display_pixels import to_rgba8
     from vkshare.view.planar_pictures import PictureReader
 
+    deadline = time.monotonic() + _PATIENCE
     with contextlib.closing(PictureReader()) as reader:
-        return png(to_rgba8(*reader.read(owned, _PATIENCE)))
+        return png(to_rgba8(*reader.read(owned, lambda: time.monotonic() >= deadline)))
 
 
 def _shown_of(surface: Surface) -> Shown:

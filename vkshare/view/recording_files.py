@@ -70,7 +70,7 @@ class PictureFiles:
         destination = self._destination
         path = destination.numbered(chosen.number + 1) if destination.is_sequence else destination.path
         data = png(array, format, dict(destination.encoder.options))
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        beside = path.with_name(f".vkshare-{os.getpid()}-{id(self):x}.part")
         with on_error(lambda: beside.unlink(missing_ok=True)):
             beside.write_bytes(data)
             if destination.force:

@@ -20,7 +20,6 @@ from vkshare.view.planar_pictures import PictureReader
 from vkshare.view.sources import Source
 
 _SLICE = 0.05  # seconds between two looks whether the recording is to end
-_PATIENCE = 10.0  # seconds that a frame's own work may take
 _BACKLOG_BYTES = 256 << 20  # of pictures that wait for the encoder
 _BACKLOG_PICTURES = 64
 CLOSED = "it was closed"
@@ -173,7 +172,7 @@ class Recording:
         if chosen is None:
             return
         try:
-            array, format = self._reader.read(surface, _PATIENCE)
+            array, format = self._reader.read(surface, self._stop.is_set)
         except (AcquireTimeout, AbandonedError):
             self._selection.missing += 1
             return

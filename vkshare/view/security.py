@@ -63,7 +63,10 @@ def parse_bind(bind: str) -> Address:
         `bind` is none of these. A host name other than ``localhost`` is refused too, because it may stand for several
         addresses, of which some may be no loopback.
     """
-    allowed = 'allowed are "HOST:PORT" with an IP address or localhost, e.g. "127.0.0.1:8080" or "[::1]:0", and "PORT"'
+    allowed = (
+        'allowed are "HOST:PORT" with an IP address or localhost, e.g. "127.0.0.1:8080" or "[::1]:0", and "PORT"; '
+        "ports go up to 65535"
+    )
     if not isinstance(bind, str):
         raise TypeError(f"bind must be a string, not {type(bind).__name__}; {allowed}")
     found = _AUTHORITY.fullmatch(f"127.0.0.1:{bind}" if bind.isascii() and bind.isdecimal() else bind)

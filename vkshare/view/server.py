@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.ipc.viewer_events import ViewerEvent
-from vkshare.util import arguments
+from vkshare.util import arguments, forks
 from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vkshare.core.device import Device
     from vkshare.view.viewer_session import EncoderViewer
 
+_LONGEST_NAME = 1000  # characters
 _LISTEN_HINTS = {
     errno.EADDRINUSE: "; choose another port, or 0 for any",
     errno.EADDRNOTAVAIL: "; choose an address of this machine, 127.0.0.1 for example",
@@ -96,12 +97,12 @@ class ViewServer(FlagClosing):
         self.token = security.make_token() if token is None else security.check_token(token)
         wanted = security.parse_bind(bind)
         names = security.check_hosts(hosts) | _own_names(wanted)
+        self.name = _checked_name(_name_of(source) if name is None else name)
         context = _tls_context(certificate, wanted)
         with contextlib.ExitStack() as made:
             listener = made.enter_context(_listen(wanted))
             self.address = listener.getsockname()[:2]
             policy = security.Policy(self.token, context is not None, names, not wanted.is_loopback)
-            self.name = _name_of(source) if name is None else name
             self._service = service.Service(listener, policy, context, self._attach, self._input.take, service.LIMITS)
             self._show = made.enter_context(
                 show.Show(source, device, self.name, on_change=self._service.restart_viewers, on_end=self._notify)
@@ -253,7 +254,7 @@ def serve(
     certificate
         For https: an ``ssl.SSLContext`` for servers, or the paths of a certificate chain and its key (PEM).
     name
-        The text that the page shows; None: the published name, if `source` is one.
+        The text that the page shows, up to 1,000 characters; None: the published name, if `source` is one.
     device
         The device that reads the pictures; None: the source's own.
     on_event
@@ -300,6 +301,13 @@ def serve(
     )
 
 
+def _checked_name(name: Any) -> str:
+    found = arguments.text("name", name)
+    if len(found) > _LONGEST_NAME:
+        raise ValueError(f"name has {len(found)} characters; a page shows up to {_LONGEST_NAME}")
+    return found
+
+
 def _name_of(source: Any) -> str:
     """The published name, if the source is one."""
     return source if isinstance(source, str) else str(getattr(source, "name", "") or "")
@@ -308,7 +316,7 @@ def _name_of(source: Any) -> str:
 def _listen(address: Address) -> socket.socket:
     """A socket at the address; raises OSError on the caller's thread."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = forks.close_in_child(socket.socket(family, socket.SOCK_STREAM))
     with on_error(listener.close):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with _said_plainly(address):

@@ -20,6 +20,7 @@ from typing import cast
 from aiohttp import WSCloseCode, web
 
 from vkshare.ipc.viewer_events import ViewerEvent
+from vkshare.util import forks
 from vkshare.view import page_files
 from vkshare.view.connections import DEADLINE, MOST_WAITING, TLS_DEADLINE, Bare, BareSocket, Gate, Refused
 from vkshare.view.security import PROTOCOL, Policy, Refusal
@@ -172,7 +173,7 @@ class Service:
             if len(self._handshakes) >= MOST_WAITING:
                 self._end_handshake(next(iter(self._handshakes)))
                 self._gate.count(Refusal.LIMIT)
-            task = self._loop.create_task(self._shake_hands(sock))
+            task = self._loop.create_task(self._shake_hands(forks.close_in_child(sock)))
             self._handshakes[task] = sock
             await asyncio.sleep(0)  # a connection that is there already suspends no task
 

@@ -49,6 +49,8 @@ class _Pictures:
 
     def end(self) -> str | None:
         """Why they have ended; None while they go on. A feed without viewers rests, and does not notice it."""
+        if self.encoder.failure:
+            return self.encoder.failure
         if self.feed.end is not None:
             return str(self.feed.end)
         statistics = self.source.receiver.statistics()
@@ -153,7 +155,7 @@ class Show(Scoped):
                 why = self._pictures.end()
                 if why is None or self._is_closed:
                     continue
-                if not self._watch_again(why):
+                if self._pictures.encoder.failure or not self._watch_again(why):
                     self._finish(why)
                     return
             except Exception:  # of a device that is lost, for example

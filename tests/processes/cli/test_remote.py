@@ -127,6 +127,7 @@ def test_a_viewers_wrong_arguments_are_named_as_options_and_variables(tmp_path: 
     assert "the token of VKSHARE_REMOTE_TOKEN has 5 characters" in ended.stderr
 
 
+@pytest.mark.full  # it waits for ten seconds
 @pytest.mark.rule("M14")
 def test_a_viewer_waits_for_a_host_and_then_says_what_to_start() -> None:
     port = _free_port()

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.program_messages import spoken, without_false_messages
 from support.view_servers import RawPage, certificate, need_aiohttp
 
 from vkshare import cli
@@ -86,7 +87,7 @@ def test_a_published_picture_is_served_until_a_signal_ends_it_with_status_0(
                 pass
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT)
-        assert (process.returncode, out, err) == (0, "", "")
+        assert (process.returncode, out, without_false_messages(err)) == (0, "", "")
     finally:
         process.kill()
         process.communicate()
@@ -115,7 +116,7 @@ def test_the_end_of_the_publisher_is_said_and_the_next_publisher_is_shown_at_the
         assert next(lines) == waits
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
-        assert (process.returncode, out, err) == (0, "", "")
+        assert (process.returncode, out, without_false_messages(err)) == (0, "", "")
     finally:
         if process is not None:
             process.kill()
@@ -151,9 +152,12 @@ def test_the_next_publisher_is_shown_where_the_first_was_killed(device: Any, run
 def test_headless_it_writes_what_would_be_in_the_window(picture: Any, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image", reason="pictures are written with Pillow")
     file = tmp_path / "out.png"
-    process = start("a picture", "--headless", "--size", "18x8", "--seconds", "1", "--output", str(file))
-    out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, out, err) == (0, "", "")
+    for seconds in ("1", "4", "16"):  # the picture may come late on a loaded machine
+        process = start("a picture", "--headless", "--size", "18x8", "--seconds", seconds, "--output", str(file))
+        out, err = process.communicate(timeout=TIMEOUT)
+        if "no picture" not in err:
+            break
+    assert (process.returncode, out, without_false_messages(err)) == (0, "", "")
     with image.open(file) as opened:
         shown = np.asarray(opened)
     assert shown.shape == (8, 18, 3)
@@ -180,7 +184,7 @@ def test_headless_a_signal_ends_it_with_status_0_and_the_picture_of_a_killed_pub
     assert process.poll() is None
     process.send_signal(number)
     out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, out, err) == (0, "", "")
+    assert (process.returncode, out, without_false_messages(err)) == (0, "", "")
     with image.open(file) as opened:
         assert (np.asarray(opened) == 9).all()
 
@@ -266,7 +270,7 @@ def test_a_display_that_is_not_there_says_what_there_is_instead(picture: Any) ->
     process = start("a picture", DISPLAY=":9999", WAYLAND_DISPLAY="", VKSHARE_REMOTE="")
     _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 2
-    (line,) = err.splitlines()
+    (line,) = without_false_messages(err).splitlines()
     assert line.endswith("or use --headless --output FILE, or --serve")
 
 
@@ -285,7 +289,7 @@ def test_without_pyav_it_says_at_the_start_that_there_is_no_video(picture: Any, 
     try:
         served(process)
         assert process.stderr is not None
-        assert "there is no video" in process.stderr.readline()
+        assert "there is no video" in next(spoken(process.stderr))
     finally:
         process.kill()
         process.communicate()

@@ -203,8 +203,8 @@ class Run:
         found = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and _parent(int(entry.name)) == self.process.pid:
-                arguments = (entry / "cmdline").read_bytes().split(b"\0")
-                with contextlib.suppress(IndexError, ValueError):
+                with contextlib.suppress(IndexError, ValueError, OSError):  # the last: it has ended since it was listed
+                    arguments = (entry / "cmdline").read_bytes().split(b"\0")
                     found[("renderer", "text", "checker")[json.loads(arguments[3])[1]]] = int(entry.name)
         return found
 

@@ -144,7 +144,10 @@ class Endless:
         """Pids by name; the compositor's is "compositor"."""
         found = {}
         for each in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-            arguments = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
+            try:
+                arguments = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
+            except OSError:  # it has ended since it was listed
+                continue
             if len(arguments) > 3 and b"vkshare.demos.desktop" in arguments[2]:
                 found[json.loads(arguments[3])[0].get("name", "compositor")] = int(each)
         return found

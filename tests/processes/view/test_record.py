@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.program_messages import without_false_messages
 from support.recorded_files import boxes, colours_of, need_av, pixels_of, shown_at
 from support.run_volumes import rounds, seeded, unhurried
 
@@ -66,13 +67,17 @@ def publisher(device: Any, own_names: None) -> Iterator[Any]:
         each.communicate()
 
 
-def start(file: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "vkshare", "record", "frames", str(file), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(file: Path, *arguments: str, sighup: signal.Handlers = signal.SIG_DFL) -> subprocess.Popen[str]:
+    before = signal.signal(signal.SIGHUP, sighup)  # which the recorder inherits: a run of the tests may ignore it
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "vkshare", "record", "frames", str(file), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def wait_for_bytes(file: Path, process: subprocess.Popen[str], count: int = 4000) -> None:
@@ -90,7 +95,7 @@ def ended(process: subprocess.Popen[str], status: int = 0) -> tuple[str, str]:
     finally:
         process.kill()
     assert process.returncode == status, (out, err)
-    return out, err
+    return out, without_false_messages(err)
 
 
 def numbers_of(file: Path) -> list[int]:
@@ -107,6 +112,7 @@ def numbers_of(file: Path) -> list[int]:
     [
         ("o.mp4", signal.SIGINT),
         ("o.mp4", signal.SIGTERM),
+        ("o.mp4", signal.SIGHUP),
         *((name, signal.SIGINT) for name in ("o.webm", "o.mkv", "o.gif", "o-%05d.png")),
     ],
 )
@@ -120,7 +126,7 @@ def test_a_signal_completes_the_file_with_status_0(
     process.send_signal(number)
     out, err = ended(process)
     counts = json.loads(out)
-    by = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    by = "Ctrl-C" if number == signal.SIGINT else number.name
     assert (err, counts["end"], counts["waiting"]) == ("", f"stopped by {by}", 0)
     frames = pixels_of(tmp_path / name, "rgba8unorm")
     assert len(frames) == counts["frames"] >= 1
@@ -160,7 +166,7 @@ def test_a_publisher_that_is_killed_leaves_a_complete_file_and_status_0(
             assert numbers == sorted(set(numbers))
 
 
-@pytest.mark.parametrize("name", ["o.mp4", "o.webm", "o.mkv"])
+@pytest.mark.parametrize("name", ["o.mp4", pytest.param("o.webm", marks=pytest.mark.full), "o.mkv"])
 def test_a_recorder_that_is_killed_leaves_a_file_that_can_be_read_and_a_publisher_that_goes_on(
     publisher: Any, tmp_path: Path, name: str
 ) -> None:
@@ -213,7 +219,7 @@ def test_seconds_and_frames_end_it(publisher: Any, tmp_path: Path) -> None:
         ("o.mp4", ["--codec", "ffv1"], "may have h264"),
         ("o.mp4", ["--rate", "-1"], "rate"),
         ("missing/o.mp4", [], "make it first"),
-        ("there.mp4", [], "--force"),
+        ("there.mp4", [], "replace it with --force"),
         ("o.mp4", [], "published"),  # there is no such name
     ],
 )
@@ -226,6 +232,36 @@ def test_wrong_arguments_are_one_line_and_status_2(
     assert words in line
     assert (tmp_path / "there.mp4").read_text() == "mine"
     assert not (tmp_path / file).exists() or file == "there.mp4"
+
+
+@pytest.mark.rule("W8")
+@pytest.mark.parametrize("name", ["o.mkv", "o.mp4"])
+@pytest.mark.parametrize("follows", ["nothing", "another"])
+def test_a_file_that_was_removed_is_one_line_and_status_1(
+    publisher: Any, tmp_path: Path, name: str, follows: str
+) -> None:
+    publisher()
+    recorder = start(tmp_path / name, "--force")
+    wait_for_bytes(tmp_path / name, recorder)
+    (tmp_path / name).unlink()
+    if follows == "another":
+        (tmp_path / name).write_text("mine")
+    recorder.send_signal(signal.SIGINT)
+    _, err = ended(recorder, 1)
+    (line,) = err.splitlines()
+    assert "was removed or replaced while it was written" in line
+    assert follows == "nothing" or (tmp_path / name).read_text() == "mine"
+
+
+def test_nohup_keeps_a_recording_from_sighup(publisher: Any, tmp_path: Path) -> None:
+    publisher()
+    file = tmp_path / "o.mkv"
+    recorder = start(file, sighup=signal.SIG_IGN)  # as nohup does
+    wait_for_bytes(file, recorder)
+    recorder.send_signal(signal.SIGHUP)
+    wait_for_bytes(file, recorder, file.stat().st_size + 1)
+    recorder.send_signal(signal.SIGINT)
+    assert "stopped by Ctrl-C" in ended(recorder)[0]
 
 
 def test_a_full_disk_is_one_line_and_status_1(publisher: Any, tmp_path: Path) -> None:

@@ -55,7 +55,9 @@ def scene_in_turns(turns: int) -> int:
 
 
 @pytest.mark.rule("E11", "E12", "E13")
-@pytest.mark.parametrize("validation", ["", "above", "below"])
+@pytest.mark.parametrize(
+    "validation", ["", *(pytest.param(each, marks=pytest.mark.full) for each in ("above", "below"))]
+)
 def test_a_scene_is_rendered_into_a_surface_with_anothers_picture_as_its_map(validation: str) -> None:
     turns = rounds(10_000, 20, full=200) if validation else rounds(10_000, 100, full=1000)
     assert run_with_layer(scene_in_turns, turns, validation=validation, timeout=LONG) == 0

@@ -119,7 +119,7 @@ def _perform_all(device: vks.Device, descriptors: list[vks.SurfaceDescriptor], s
 def test_threads_of_several_programs_draw_what_one_device_draws(stack: ExitStack, vks_device: vks.Device) -> None:
     programs = Programs(stack, vks_device, 3)
 
-    @settings(max_examples=rounds(2000, 8), deadline=None)
+    @settings(max_examples=rounds(2000, 5), deadline=None)
     @given(seed=st.integers(0, 1 << 30))
     def check(seed: int) -> None:
         steps = schedule(3, 25, seed)

@@ -12,7 +12,7 @@ from support.link_ends import make_certificate
 from support.remote_ends import TOKEN
 
 import vkshare as vks
-from vkshare.errors import InvalidCallError
+from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.remote import addresses
 from vkshare.remote.device import open_device
 
@@ -66,6 +66,13 @@ def test_a_window_of_a_local_device_names_the_variable_that_chose_it(
         pytest.raises(InvalidCallError, match=r"needs a remote device \(Host.open\(\)\)"),
     ):
         vks_device.create_swapchain(host.window(16, 8))
+
+
+def test_a_closed_host_opens_nothing() -> None:
+    host = vks.remote.Host("127.0.0.1:0", token=TOKEN)
+    host.close()
+    with pytest.raises(ClosedError, match="this Host is closed"):
+        host.open(timeout=0.1)
 
 
 def test_arguments_of_another_type_are_named() -> None:

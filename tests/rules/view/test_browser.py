@@ -214,6 +214,13 @@ def test_a_page_without_the_token_says_that_it_is_refused(show: Any, new_page: A
 
 
 @pytest.mark.rule("W6")
+def test_a_page_whose_address_has_lost_its_token_says_so(show: Any, new_page: Any) -> None:
+    page = new_page(show(32, 32).server.url.partition("#")[0])
+    state(page, "refused")
+    assert "has no token" in page.text_content("#notice-text")
+
+
+@pytest.mark.rule("W6")
 def test_the_page_of_another_site_gets_nothing(show: Any, new_page: Any) -> None:
     source, other = show(16, 16), show(16, 16)
     page = new_page(other.server.url)

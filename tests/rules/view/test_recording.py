@@ -384,7 +384,7 @@ def test_a_forked_child_neither_ends_nor_waits_for_the_recording(pipe: Any, tmp_
         ("o.mp4", {"seconds": -1}, ValueError, "seconds"),
         ("o.mp4", {"frames": 0}, ValueError, "frames"),
         ("missing/o.mp4", {}, FileNotFoundError, "make it first"),
-        ("there.mp4", {}, FileExistsError, "--force"),
+        ("there.mp4", {}, FileExistsError, "force=True"),
         ("folder.mp4", {"force": True}, IsADirectoryError, "is a folder"),
     ],
 )
@@ -397,6 +397,28 @@ def test_wrong_arguments_are_refused_and_nothing_is_made(
         view.record(pipe().receiver, tmp_path / name, **options)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder.mp4", "there.mp4"]
     assert (tmp_path / "there.mp4").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["o.mkv", "o.mp4", "o.gif", "o.png"])
+def test_a_fifo_is_refused_because_a_recording_would_wait_for_its_reader(pipe: Any, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(FileExistsError, match="is a FIFO"):
+        view.record(pipe().receiver, tmp_path / name, force=True)
+
+
+def test_a_size_that_the_codec_refuses_is_not_answered_by_the_ending_that_it_has(pipe: Any, tmp_path: Path) -> None:
+    shape = (300, 1)
+    source = pipe("rgba8unorm", shape)
+    with view.record(source.receiver, tmp_path / "o.mkv", drop=False, frames=1) as recorder:
+        source.send(*noise(1, shape=shape))
+        with pytest.raises(UnsupportedError, match="take another size"):
+            recorder.wait(HANG)
+
+
+def test_a_picture_may_have_the_longest_name_that_there_is(pipe: Any, tmp_path: Path) -> None:
+    path = tmp_path / ("o" * 246 + ".png")
+    recorded(pipe(), path, noise(1))
+    assert path.is_file()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

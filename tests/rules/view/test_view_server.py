@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import json
+import logging
 import os
 import threading
 import time
@@ -20,7 +21,7 @@ from support.view_servers import HANG, RawPage, need_aiohttp
 
 import vkshare as vks
 from vkshare import view
-from vkshare.view import messages
+from vkshare.view import messages, tiles
 
 pytest_plugins = ["support.published_names", "support.view_servers"]
 pytestmark = pytest.mark.no_driver
@@ -136,6 +137,27 @@ def test_a_viewer_that_is_connected_is_told_of_the_end_of_the_server(show: Any) 
     source.server.close()
 
 
+@pytest.mark.rule("W3")
+def test_an_encoder_that_fails_is_the_end_for_each_page_now_and_later(
+    show: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def pack(*_: Any) -> bytes:
+        raise RuntimeError("a mistake of vkshare")
+
+    monkeypatch.setattr(tiles, "pack", pack)
+    source = show(16, 16)
+    source.send(np.zeros((16, 16, 4), np.uint8))
+    with caplog.at_level(logging.CRITICAL, "vkshare.view"):
+        for _ in range(2):
+            with RawPage(source.server) as page:
+                page.open()
+                while (got := page.frame()[1])[0] != messages.Kind.END:
+                    pass
+                assert got[4:] == b"the encoder has failed"
+        assert source.server.wait(HANG)
+    assert source.server.end == "the encoder has failed"
+
+
 def test_the_end_of_the_source_is_seen_by_wait(show: Any) -> None:
     source = show()
     assert source.server.wait(0) is False
@@ -201,6 +223,9 @@ def test_a_forked_child_cannot_use_the_server(show: Any) -> None:
         ({"certificate": ("missing.pem", "missing.pem")}, OSError),
         ({"certificate": "missing.pem"}, TypeError),
         ({"on_event": 3}, TypeError),
+        ({"name": "\ud800"}, ValueError),
+        ({"name": "x" * 1001}, ValueError),
+        ({"name": 5}, TypeError),
     ],
 )
 def test_wrong_arguments_are_refused_and_leave_nothing(

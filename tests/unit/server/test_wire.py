@@ -174,7 +174,7 @@ def test_an_interruption_loses_no_byte_and_no_fd_of_the_stream() -> None:
         return ctrl_c
 
     places = interrupted(0).places
-    for place in range(1, places + 1, rounds(1, 5, full=1)):
+    for place in range(1, places + 1, rounds(1, 29, full=1)):
         interrupted(place)
 
 

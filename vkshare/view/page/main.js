@@ -14,6 +14,7 @@ const root = document.documentElement;
 
 const REFUSED = "The server refuses this page: its token is not this server's, or too many pages are open. "
   + "Open the address that the server has printed.";
+const NO_TOKEN = "This address has no token. Open the whole address that the server has printed, with all after its #.";
 
 let isConfigured = false;
 let hasEnded = false;
@@ -46,7 +47,8 @@ const player = new Player(canvas, layout, {
   },
 });
 
-const connection = new Connection(takeToken(), {
+const token = takeToken();
+const connection = new Connection(token, {
   open() {
     quickest = Infinity;
     hasEnded = false;
@@ -64,7 +66,7 @@ const connection = new Connection(takeToken(), {
     if (hasEnded) return;
     const when = seconds < 1 ? "now" : `in ${seconds.toFixed(0)} s`;
     if (isRefused) {
-      status.state("refused", REFUSED, true);
+      status.state("refused", token ? REFUSED : NO_TOKEN, true);
     } else {
       const text = isConfigured ? "The connection is lost" : "The server does not answer";
       status.state(isConfigured ? "lost" : "connecting", `${text}. Trying again ${when}.`, seconds >= 1);
