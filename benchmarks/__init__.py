@@ -10,4 +10,6 @@ from __future__ import annotations
 QUESTIONS = (
     *("submit", "host-ops", "mutex", "handoff", "frames", "queue", "dlpack", "gl", "cuda", "raster"),
     *("swapchain", "resize", "server", "vsync", "compositor", "goldens", "engines", "view", "remote", "video"),
+    "mirror",
+    "ray",
 )

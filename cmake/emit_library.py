@@ -37,6 +37,7 @@ WAITS = {
     "vks_display_shutdown",
     "vks_fence_close",  # waits for submissions to another API's queue, where a host function may need the GIL
     "vks_memory_drop_unmapped",
+    "vks_memory_cover",
     "vks_memory_find_shared",
     "vks_memory_share",  # copies an image
     "vks_memory_replace",  # a read of /proc/self/maps takes a lock on this process's memory map

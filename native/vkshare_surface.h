@@ -78,6 +78,27 @@ uint32_t vks_surface_generation(const vks_surface *surface);
 /* The meaning of the codes, as the surface was made. General statuses only. */
 vks_status vks_surface_get_color(const vks_surface *surface, vks_color *out);
 
+/* A rectangle of pixels; empty where a side is 0. */
+typedef struct vks_box {
+    uint32_t x, y, width, height;
+} vks_box;
+
+/* A turn, for mirrors (docs/spec/protocol.md, "Damage"). */
+typedef struct vks_turn {
+    uint64_t writes; /* grows with each submission of the handle that may write; writes of the CPU do not count */
+    uint64_t epoch;  /* of the release that this turn follows; that of its own release is one more */
+    bool is_granted; /* false: a mode="gpu" acquire is pending, and nothing below or in `epoch` is known */
+    bool is_known;   /* `changed` has all that turns after the given epoch changed; false: perhaps everything */
+    vks_box changed;
+} vks_turn;
+
+/* Says that this turn changes nothing outside the box; of several boxes of a turn, the last one counts.
+ * Without it a turn may change all. VKS_BAD_VALUE: not inside the surface. VKS_NOT_OWNER, also while a
+ * mode="gpu" acquire is pending. */
+vks_status vks_surface_set_damage(vks_surface *surface, const vks_box *box);
+/* VKS_NOT_OWNER: neither owned nor pending. */
+vks_status vks_surface_get_turn(vks_surface *surface, uint64_t since, vks_turn *out);
+
 /* Blocks. VKS_ALREADY_OWNER at once (K3). */
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline);
 /* The same in two parts, for callers that hold a lock at first. try_acquire spins for some 2 us and

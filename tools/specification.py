@@ -10,6 +10,7 @@ from results import ROOT
 
 FOLDER = ROOT / "docs" / "spec"
 MARKS = {"": (True, True), "pages only": (True, False), "Vulkan only": (False, True), "GPU only": (False, False)}
+LETTERS = "KXAQIRVCEMWYG"  # in the order of the table of `make rules`
 _RULE = re.compile(r"^\*\*([A-Z]\d+)\*\* +(?:\(([^()]* only)\) +)?(.+?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(r"(.+?)[.:](?: |$)")
 
@@ -41,4 +42,5 @@ def read(folder: Path = FOLDER) -> dict[str, Rule]:
     """Return the rules of all pages, in the order of the letters and numbers of their ids."""
     text = "\n\n".join(page.read_text() for page in sorted(folder.glob("*.md")) if page.name != "README.md")
     rules = rules_of(text)
-    return {rule: rules[rule] for rule in sorted(rules, key=lambda rule: ("KXAQIRVCEMWY".find(rule[0]), int(rule[1:])))}
+    order = sorted(rules, key=lambda rule: (LETTERS.find(rule[0]), int(rule[1:])))
+    return {rule: rules[rule] for rule in order}

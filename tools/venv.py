@@ -18,6 +18,7 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+UV = "uv>=0.5,<1"
 
 
 def missing_packages() -> list[tuple[str, str]]:
@@ -48,9 +49,21 @@ def wanted() -> list[str]:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = data["project"]["optional-dependencies"]
     lines = data["build-system"]["requires"] + data["project"]["dependencies"]
-    wanted_extras = ("demo", "gl", "engines", "video", "view", "notebook", "remote", "test", "dev", "docs")
+    wanted_extras = ("demo", "gl", "engines", "video", "view", "notebook", "remote", "ray", "test", "dev", "docs")
     lines += [line for extra in wanted_extras for line in extras[extra]]
     return sorted({line for line in lines if not re.match(r"vkshare\b", line)})
+
+
+def install(venv: Path, lines: list[str]) -> bool:
+    """Install `lines` into `venv` by uv, in a fifth of pip's time; by pip where uv does not reach pip's index."""
+    python = str(venv / "bin" / "python")
+    # Tests import a small part of it all, which is compiled then.
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--no-compile"]
+    uv = [str(venv / "bin" / "uv"), "pip", "install", "--quiet", "--python", python]
+    by_uv = [[*pip, UV], [*uv, *lines]]
+    return all(not subprocess.run(command, check=False).returncode for command in by_uv) or (
+        not subprocess.run([*pip, *lines], check=False).returncode
+    )
 
 
 def main() -> int:
@@ -73,9 +86,7 @@ def main() -> int:
     (ROOT / "build" / ".stamp").unlink(missing_ok=True)  # what was installed into the old one goes with it
     subprocess.run([python, "-m", "venv", "--clear", str(venv)], check=True)
     print(f"venv: {len(lines)} requirements", flush=True)
-    # Tests import a small part of it all, which is compiled then.
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--no-compile"]
-    if subprocess.run([*pip, *lines], check=False).returncode:
+    if not install(venv, lines):
         print("pip could not install them (is there a network, and an index that pip may use?)", file=sys.stderr)
         return 1
     stamp.write_text(key)

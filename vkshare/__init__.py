@@ -30,8 +30,13 @@ def _remote_window() -> type:
     return found
 
 
+def _peer_bridge(other: object, own: object) -> object:
+    return importlib.import_module("vkshare.interop.cuda.peers").bridge(other, own)
+
+
 hooks.create_swapchain = _create_swapchain
 hooks.open_remote = _open_remote
+hooks.peer_bridge = _peer_bridge
 hooks.remote_window = _remote_window
 
 

@@ -4,6 +4,7 @@ from vkshare import engines as engines
 from vkshare import errors as errors
 from vkshare import formats as formats
 from vkshare import interop as interop
+from vkshare import ray as ray
 from vkshare import remote as remote
 from vkshare import server as server
 from vkshare import testing as testing

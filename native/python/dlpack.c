@@ -1,4 +1,5 @@
-/* DLPack capsules over memory that a Python object keeps alive, in the layouts of dlpack.h 1.0. */
+/* DLPack capsules over memory that a Python object keeps alive, in the layouts of dlpack.h 1.0, and
+ * the fields of other libraries' capsules. */
 #include "vkpy.h"
 
 #include <stdlib.h>
@@ -101,4 +102,33 @@ PyObject *vkpy_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments)
         return free(block), NULL;
     block->keep = Py_NewRef(keep);
     return capsule;
+}
+
+static PyObject *numbers(const long long *found, int32_t count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; tuple != NULL && i < count; i++) {
+        PyObject *number = PyLong_FromLongLong(found[i]);
+        if (number == NULL || PyTuple_SetItem(tuple, i, number) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+PyObject *vkpy_dlpack_fields(PyObject *Py_UNUSED(module), PyObject *capsule)
+{
+    const managed_tensor *managed = PyCapsule_GetPointer(capsule, name_of(false));
+    if (managed == NULL)
+        return NULL;
+    const dl_tensor *tensor = &managed->tensor;
+    PyObject *shape = numbers(tensor->shape, tensor->n_dimensions);
+    PyObject *strides = tensor->strides != NULL ? numbers(tensor->strides, tensor->n_dimensions) : Py_NewRef(Py_None);
+    if (shape == NULL || strides == NULL) {
+        Py_XDECREF(shape);
+        Py_XDECREF(strides);
+        return NULL;
+    }
+    unsigned long long address = (unsigned long long)(uintptr_t)tensor->data + tensor->byte_offset;
+    return Py_BuildValue("KiiiiiNN", address, tensor->device_type, tensor->device_id, (int)tensor->code,
+                         (int)tensor->bits, (int)tensor->lanes, shape, strides);
 }

@@ -125,6 +125,9 @@ static PyMethodDef functions[] = {
      "dlpack($module, keep, address, device_type, device_id, code, bits, shape, strides, read_only, /)\n--\n\nA DLPack "
      "capsule over memory that `keep` keeps alive; shape and strides are 3 numbers of elements. read_only None: for a "
      "consumer that knows DLPack before 1.0."},
+    {"dlpack_fields", vkpy_dlpack_fields, METH_O,
+     "dlpack_fields($module, capsule, /)\n--\n\nThe fields of a capsule of DLPack before 1.0, which keeps its memory "
+     "for as long as it lives."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -67,16 +67,17 @@ typedef struct usage {
 static const usage render = {"render", VKS_USE_RENDER}, sample = {"sample", VKS_USE_SAMPLE},
                    copy = {"copy", VKS_USE_COPY};
 
-static bool is_usable(const vkpy_recording *self, PyObject *object, const usage *needed)
+static bool is_usable(const vkpy_recording *self, PyObject *object, const usage *needed, bool writes)
 {
     const vkpy_surface *surface = (const vkpy_surface *)object;
     return PyObject_TypeCheck(object, vkpy_surface_type) && surface->core != NULL && surface->drawable != NULL &&
            surface->device == self->base.device && !vks_surface_is_closed(surface->core) &&
-           (vks_drawable_get_info(surface->drawable)->usage & needed->bit);
+           !(writes && surface->is_read_only) && (vks_drawable_get_info(surface->drawable)->usage & needed->bit);
 }
 
 /* Reads a Surface or a View, of which the caller has a reference then; Python refuses others. */
-static bool read_operand(vkpy_recording *self, const char *name, PyObject *object, const usage *needed, operand *out)
+static bool read_operand(vkpy_recording *self, const char *name, PyObject *object, const usage *needed, bool writes,
+                         operand *out)
 {
     static PyObject *surface_name;
     if (surface_name == NULL && (surface_name = PyUnicode_InternFromString("surface")) == NULL)
@@ -85,7 +86,7 @@ static bool read_operand(vkpy_recording *self, const char *name, PyObject *objec
         PyObject_TypeCheck(object, vkpy_array_buffer_type) ? PyObject_GetAttr(object, surface_name) : Py_NewRef(object);
     if (surface == NULL)
         return false;
-    if (VKPY_UNLIKELY(!is_usable(self, surface, needed))) {
+    if (VKPY_UNLIKELY(!is_usable(self, surface, needed, writes))) {
         Py_XDECREF(PyObject_CallMethod((PyObject *)self, "_refuse_operand", "sNs", name, surface, needed->name));
         return false;
     }
@@ -128,13 +129,13 @@ static bool read_one(vkpy_recording *self, const parameter *parameter, PyObject 
 {
     switch (parameter->kind) {
     case TARGET:
-        return read_operand(self, "target", value, parameter->needed, &out->target);
+        return read_operand(self, "target", value, parameter->needed, true, &out->target);
     case SOURCE:
-        return read_operand(self, "source", value, parameter->needed, &out->source);
+        return read_operand(self, "source", value, parameter->needed, false, &out->source);
     case TEXTURE:
-        return value == Py_None || read_operand(self, "texture", value, parameter->needed, &out->source);
+        return value == Py_None || read_operand(self, "texture", value, parameter->needed, false, &out->source);
     case DEPTH:
-        return value == Py_None || read_operand(self, "depth", value, parameter->needed, &out->depth);
+        return value == Py_None || read_operand(self, "depth", value, parameter->needed, true, &out->depth);
     case TEST: /* vks_depth_test, + 8: depth is written; CommandList has checked it */
         out->tested = (vks_depth_operand){out->depth.core, PyLong_AsLong(value) & 7, PyLong_AsLong(value) & 8};
         return PyErr_Occurred() == NULL;

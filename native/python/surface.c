@@ -92,6 +92,13 @@ static PyObject *surface_set_drawable(PyObject *object, PyObject *drawable)
     Py_RETURN_NONE;
 }
 
+static PyObject *surface_set_read_only(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    VKPY_SELF(vkpy_surface);
+    self->is_read_only = true;
+    Py_RETURN_NONE;
+}
+
 /* Releases the GIL, because the close waits for work that still draws on the surface. */
 static uint64_t close_surface(vkpy_surface *self, uint64_t (*end)(vks_surface *))
 {
@@ -205,6 +212,7 @@ static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments
 
 VKPY_GETTER(surface_device, vkpy_surface, Py_NewRef((PyObject *)self->device))
 VKPY_GETTER(surface_is_owned, vkpy_surface, PyBool_FromLong(VKPY_SHORT(self->device, vks_surface_is_owned(self->core))))
+VKPY_GETTER(surface_is_read_only, vkpy_surface, PyBool_FromLong(self->is_read_only))
 VKPY_GETTER(surface_may_submit, vkpy_surface, PyBool_FromLong(vks_surface_may_submit(self->core)))
 VKPY_GETTER(surface_is_closed, vkpy_surface, PyBool_FromLong(vks_surface_is_closed(self->core)))
 VKPY_ADDRESS_GETTER(surface_address, vkpy_surface)
@@ -217,6 +225,7 @@ static PyMethodDef methods[] = {
      "release($self, key=0)\n--\n\nGives the surface to a waiter with that key; NotOwnerError."},
     {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), VKPY_FAST, "Waits until the CPU may touch the pixels."},
     {"_set_drawable", surface_set_drawable, METH_O, "The image as commands use it, once: a capsule."},
+    {"_set_read_only", surface_set_read_only, METH_NOARGS, "Has commands that write to it refused from now on."},
     {"_close", surface_close, METH_NOARGS, "Closes the handle; the serial after which the image may be destroyed."},
     {NULL, NULL, 0, NULL},
 };
@@ -227,6 +236,7 @@ static PyGetSetDef properties[] = {
     {"is_owned", surface_is_owned, NULL, "Whether this handle owns the surface.", NULL},
     {"_may_submit", surface_may_submit, NULL, "Whether it is owned, or an ownership with mode=\"gpu\" is open.", NULL},
     {"is_closed", surface_is_closed, NULL, "Whether this handle was closed.", NULL},
+    {"is_read_only", surface_is_read_only, NULL, "Whether this handle refuses to write.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -86,6 +86,7 @@ typedef struct vkpy_surface {
     vks_surface *core;
     vkpy_pixels *pixels;    /* CPU backend only; else NULL */
     vks_drawable *drawable; /* a reference: its image, as commands use it; NULL: none was set */
+    bool is_read_only;      /* commands may not write to it */
     PyObject *swapchain;    /* weak reference to the Swapchain whose image it is; NULL: none */
     uint64_t generation;    /* in that swapchain */
 } vkpy_surface;
@@ -184,9 +185,10 @@ void *vkpy_take(PyObject *cell, const char *kind);
 void *vkpy_take_of(PyObject *device, PyObject *cell, const char *kind, vkpy_device **owner);
 /* Returns a Submission whose `core` the caller fills in. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
-/* Device.submit and _native.dlpack. */
+/* Device.submit, _native.dlpack and _native.dlpack_fields. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *arguments);
+PyObject *vkpy_dlpack_fields(PyObject *module, PyObject *capsule);
 
 /* Returns the frame, without a new reference, if it is of this swapchain, and neither presented nor
  * closed; else raises and returns NULL. */

@@ -187,7 +187,8 @@ vks_status vks_recording_blit(vks_recording *recording, vks_operand source, vks_
         status = check_whole("target_rect", target, to.x, to.y, to.width, to.height);
     if (status || !from.width || !from.height || !to.width || !to.height)
         return status;
-    vks_command command = {.kind = VKS_COMMAND_BLIT, .linear = linear};
+    bool scales = from.width != to.width || from.height != to.height; /* else no pixel lies between texels */
+    vks_command command = {.kind = VKS_COMMAND_BLIT, .linear = linear && scales};
     command.blit.from = corners(from);
     command.blit.to = corners(to);
     return vks_recording_add(recording, command, target, source, vks_no_operand);

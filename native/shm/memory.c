@@ -230,6 +230,26 @@ vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *of
     return VKS_OK;
 }
 
+vks_status vks_memory_cover(int own, int fd, const void *address)
+{
+    struct stat file, pages;
+    mapping place;
+    if (fstat(own, &file) < 0 || fstat(fd, &pages) < 0)
+        return vks_fail(VKS_BAD_PAGE, errno, "the fd of the memory cannot be used");
+    vks_status status = vks_memfd_check(fd, "image memory", VKS_MEMFD_PIXELS, (uint64_t)pages.st_size);
+    if (status || (status = find_mapping(&file, (uintptr_t)address, 0, &place)))
+        return status;
+    uintptr_t start = (uintptr_t)address, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    size_t size = ((size_t)pages.st_size + page - 1) / page * page;
+    if (start % page || size > place.end - start)
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "the driver's memory begins within a page, or has fewer than the %zu bytes of the other's",
+                        size);
+    if (mmap((void *)start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        return vks_fail(VKS_OS_ERROR, errno, "mmap() of an image's memory failed");
+    return VKS_OK;
+}
+
 /* ---- allocating pages ---- */
 
 vks_status vks_memory_reserve(int fd, void *address, size_t size, uint64_t offset)

@@ -37,6 +37,10 @@ vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *of
  * `offset`: where in both files the memory begins. Nothing uses the memory during the call.
  * VKS_UNSUPPORTED: the files have not the same size. */
 vks_status vks_memory_share(int own, int pages, uint64_t offset);
+/* Maps `fd`, a memfd of any sealed size, from its beginning over the start of such a mapping: the memory
+ * of another driver's surface, header included, becomes a buffer of this one. VKS_BAD_PAGE, with a text:
+ * `fd` is no such memfd; VKS_UNSUPPORTED: the mapping at `address` is too short, or begins within a page. */
+vks_status vks_memory_cover(int own, int fd, const void *address);
 /* *pages: a new fd of the memfd that vks_memory_share() put in the place of the memory of `own`, the
  * caller's, and *offset as it was given; -1: none. */
 vks_status vks_memory_find_shared(int own, int *pages, uint64_t *offset);

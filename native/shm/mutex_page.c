@@ -208,9 +208,34 @@ static vks_status spin_and_try(vks_mutex_handle *handle, uint64_t key, int pause
 /* An interrupted caller calls again with the same deadline; the repeated call continues the same
  * wait, and does not spin again. */
 static _Thread_local struct {
-    const vks_slot *slot;
+    const vks_slot *slot; /* NULL: no wait was interrupted */
     uint64_t key, deadline, since;
 } interrupted;
+
+/* The number of threads whose `interrupted` is set. A shared library reads thread-local data by a call, which a
+ * hand-over can do without. */
+static _Atomic uint32_t n_interrupted;
+
+static void keep_interrupted(const vks_slot *slot, uint64_t key, uint64_t deadline, uint64_t since)
+{
+    atomic_fetch_add_explicit(&n_interrupted, 1, memory_order_relaxed);
+    interrupted.slot = slot;
+    interrupted.key = key;
+    interrupted.deadline = deadline;
+    interrupted.since = since;
+}
+
+/* Returns since when this thread has waited, if the last wait was this one and was interrupted; else
+ * 0. */
+static uint64_t take_interrupted(const vks_slot *slot, uint64_t key, uint64_t deadline)
+{
+    if (__builtin_expect(!atomic_load_explicit(&n_interrupted, memory_order_relaxed), 1) || !interrupted.slot)
+        return 0;
+    bool is_this = interrupted.slot == slot && interrupted.key == key && interrupted.deadline == deadline;
+    atomic_fetch_sub_explicit(&n_interrupted, 1, memory_order_relaxed);
+    interrupted.slot = NULL;
+    return is_this ? interrupted.since : 0;
+}
 
 static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key, uint64_t deadline,
                              vks_mutex_watch watch, void *user, vks_wait_point *wait_point)
@@ -218,9 +243,8 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
     vks_mutex_page *page = handle->page;
     vks_slot *slot = &page->slots[handle->slot];
     uint64_t seen;
-    bool again = interrupted.slot == slot && interrupted.key == key && interrupted.deadline == deadline;
-    interrupted.slot = NULL;
-    vks_status status = deadline && !again ? spin_and_try(handle, key, pauses, wait_point)
+    uint64_t since = take_interrupted(slot, key, deadline);
+    vks_status status = deadline && !since ? spin_and_try(handle, key, pauses, wait_point)
                                            : vks_mutex_try(handle, key, wait_point, &seen);
     if (status != VKS_TIMEOUT)
         return status;
@@ -228,7 +252,7 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
         status = watch(user);
         return status ? status : vks_mutex_try(handle, key, wait_point, &seen);
     }
-    uint64_t since = again ? interrupted.since : vks_now();
+    since = since ? since : vks_now();
     atomic_store(&slot->waiting_key, key);
     atomic_store(&slot->waiting_since, since);
     for (;;) {
@@ -248,12 +272,8 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
         }
     }
     atomic_store(&slot->waiting_since, 0);
-    if (status == VKS_INTERRUPTED) {
-        interrupted.slot = slot;
-        interrupted.key = key;
-        interrupted.deadline = deadline;
-        interrupted.since = since;
-    }
+    if (status == VKS_INTERRUPTED)
+        keep_interrupted(slot, key, deadline, since);
     return status;
 }
 

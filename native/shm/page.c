@@ -13,6 +13,7 @@ _Static_assert(offsetof(vks_mutex_page, word) == 64, "layout");
 _Static_assert(offsetof(vks_mutex_page, queued) == 128, "layout");
 _Static_assert(offsetof(vks_mutex_page, seq) == 192, "layout");
 _Static_assert(offsetof(vks_mutex_page, slots) == 256, "layout");
+_Static_assert(offsetof(vks_mutex_page, damage) == 7936, "layout");
 _Static_assert(sizeof(vks_fence_page) % 64 == 0, "aligned_alloc");
 _Static_assert(sizeof(vks_fence_page) <= VKS_FENCE_PAGE_SIZE, "layout");
 _Static_assert(sizeof(vks_mutex_page) <= VKS_MUTEX_PAGE_SIZE, "layout");

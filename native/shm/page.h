@@ -57,6 +57,15 @@ typedef struct vks_slot {
     uint64_t reserved;
 } vks_slot;
 
+/* The pixels that one turn may have changed, as its owner says. Written by the owner before its
+ * release, and read by later owners, which check it: another process has written it. */
+typedef struct vks_damage {
+    _Atomic uint64_t epoch;         /* of the word after that release; 0: none */
+    _Atomic uint64_t place, extent; /* x | y << 32, width | height << 32 */
+} vks_damage;
+
+#define VKS_DAMAGES 8u /* the last turns whose damage a page keeps */
+
 typedef struct vks_mutex_page {
     vks_page_header header;
     /* the state, and the last owner's wait point */
@@ -82,6 +91,7 @@ typedef struct vks_mutex_page {
     _Atomic uint32_t join_count; /* grows with every join */
     uint32_t reserved2[13];
     vks_slot slots[VKS_SLOTS];
+    vks_damage damage[VKS_DAMAGES]; /* of the turn with epoch e: entry e % VKS_DAMAGES */
 } vks_mutex_page;
 
 #define VKS_FENCE_PAGE_SIZE 4096u

@@ -62,6 +62,8 @@ static vks_status add_surfaces(access_list *list, vks_device *device, const vks_
             vks_status status = add_surface(list, round, commands->uses[u].surface);
             if (__builtin_expect(status, 0))
                 return status;
+            if (commands->uses[u].writes)
+                commands->uses[u].surface->writes++;
         }
     }
     if (info->n_raw) /* the surfaces of a raw command buffer are unknown, so take all owned ones */
@@ -70,6 +72,7 @@ static vks_status add_surfaces(access_list *list, vks_device *device, const vks_
                 vks_status status = add_surface(list, round, surface);
                 if (status)
                     return status;
+                surface->writes++;
             }
     return VKS_OK;
 }

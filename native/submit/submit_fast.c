@@ -47,6 +47,7 @@ static void record_submission(const vks_submit_info *info, const vks_signal *sig
             vks_surface *surface = commands->uses[u].surface;
             /* a surface may count twice; only "exactly one" matters */
             vks_surface_record_batch(surface, serial, !commands->buffers[VKS_TRANSFER], false);
+            surface->writes += commands->uses[u].writes;
         }
     }
     for (uint32_t i = 0; i < info->n_signals; i++)

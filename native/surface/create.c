@@ -300,7 +300,9 @@ vks_status vks_surface_not_owned(const vks_surface *surface)
                         "the frame of this image was presented or closed, or its swapchain was resized; acquire() "
                         "another frame");
     if (surface->network)
-        return vks_fail(VKS_NOT_OWNER, 0, "the surface is in a queue; dequeue() it, or take it by frame()");
+        return vks_fail(VKS_NOT_OWNER, 0,
+                        "the surface is in a queue: the block of its frame is over, or it was not taken yet; "
+                        "dequeue() it, or take it by frame()");
     vks_clear_error();
     return VKS_NOT_OWNER;
 }

@@ -110,6 +110,7 @@ static vks_status sync(vks_surface *surface, vks_semaphore_point *wait, vks_sema
     if (status)
         return status;
     surface->engine_serial = serial;
+    surface->writes++;                                         /* for all that is known */
     surface->engine_value += signal || !surface->engine_value; /* 1 without a semaphore: an engine uses it */
     *wait = (vks_semaphore_point){device->timeline, serial};
     if (signal)
@@ -243,6 +244,7 @@ static vks_status begin_external(vks_surface *surface, bool by_queue, uint64_t *
         vks_device_add_external(device, &vks_surface_gpu_wait, surface, surface->semaphore, *value, 0);
     surface->is_external = true;
     surface->external_value = 0;
+    surface->writes++;                          /* for all that is known */
     vks_surface_set_accessible(surface, false); /* commands of this device would not be ordered */
     return VKS_OK;
 }

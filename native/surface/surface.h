@@ -64,6 +64,7 @@ struct vks_surface {
     uint64_t next_ownership;         /* the last id assigned */
     uint64_t released;               /* id of the last ownership for which release() was called */
     uint64_t acquire_submitted;      /* id of the last ownership whose acquire was submitted */
+    uint64_t writes;                 /* command lists, and turns of other APIs, that may have written */
     _Atomic uint64_t last_serial;    /* serial of the last batch that touched it */
     _Atomic uint32_t held;           /* held operations that touch it */
     _Atomic uint32_t held_acquires;  /* mode="gpu" acquires that are not granted yet */

@@ -57,6 +57,7 @@ vks_surface *const *draw_surfaces(void);
 const uint32_t *draw_uint32_t(void);
 const int *draw_fds(void);
 const uint8_t *draw_uint8_t(void);
+const vks_box *draw_vks_box(void);
 const vks_submission *draw_vks_submission(void);
 const vks_submit_info *draw_vks_submit_info(void);
 const vks_device_info *draw_vks_device_info(void);

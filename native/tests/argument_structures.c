@@ -62,6 +62,15 @@ static vks_submission some_submission(void)
     return argument_chance(3) ? random : submissions[argument_random() % LENGTH(submissions)];
 }
 
+const vks_box *draw_vks_box(void)
+{
+    static vks_box drawn;
+    scramble(&drawn, sizeof drawn);
+    if (argument_chance(2))
+        drawn = (vks_box){drawn.x % 8, drawn.y % 8, drawn.width % 8, drawn.height % 8};
+    return MAYBE(&drawn);
+}
+
 const vks_submission *draw_vks_submission(void)
 {
     static vks_submission drawn;

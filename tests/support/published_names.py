@@ -80,7 +80,7 @@ def newest(receiver: Any) -> tuple[Any, int]:
     with receiver.frame(LIMIT, latest=True) as (surface, metadata):
         stamp = watching.stamp_of(metadata)
         assert stamp is not None
-        return stamp.serial, int(surface.read()[0, 0, 0])
+        return stamp.serial, int(surface.read()[0, 0, 2 if surface.format.startswith("bgra") else 0])
 
 
 # ---- frames ------------------------------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def surface_export(world: World, dice: random.Random) -> None:
 @weight(8)
 def surface_open(world: World, dice: random.Random) -> None:
     of = world.any(dice, "SurfaceDescriptor", "Surface")
-    made = world.call(world.any(dice, "Device"), "open_surface", of)
+    made = world.call(world.any(dice, "Device"), dice.choice(("open_surface", "mirror")), of)
     if made is not None:
         world.keep(dice, made, most=8)
 

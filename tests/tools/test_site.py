@@ -34,6 +34,7 @@ PACKAGES = (
     "engines.vtk",
     "engines.slangpy",
     "testing.link",
+    "ray",
     "remote",
     "view",
     "video",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import debian
@@ -90,6 +91,32 @@ def test_libraries_that_the_system_lacks_come_before_an_inherited_path(sysroot, 
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{sysroot.root}/opengl22:{sysroot.root}/lacking::/opt/lib")
     assert sysroot.environment("cpu")["LD_LIBRARY_PATH"] == f"{sysroot.root}/opengl25:{sysroot.root}/lacking:/opt/lib"
     assert sysroot.environment("gpu")["LD_LIBRARY_PATH"] == f"{sysroot.root}/lacking:/opt/lib"
+
+
+def test_no_library_is_away_while_the_links_are_made_again(sysroot, monkeypatch):
+    present: set[str] = set()
+    monkeypatch.setattr(layout, "_system_sonames", lambda: present)
+    for part in ("loader", "libraries"):
+        (sysroot.root / part).mkdir()
+        (sysroot.root / part / f"lib{part}.so.1").touch()
+    sysroot._link_lacking()
+    stops, missed = threading.Event(), []
+
+    def look() -> None:
+        while not stops.is_set():
+            if not (sysroot.root / "lacking" / "libloader.so.1").exists():
+                missed.append(1)
+
+    looks = threading.Thread(target=look)
+    looks.start()
+    for _ in range(300):
+        sysroot._link_lacking()
+    stops.set()
+    looks.join()
+    assert not missed
+    present.add("libloader.so.1")
+    sysroot._link_lacking()
+    assert [path.name for path in (sysroot.root / "lacking").iterdir()] == ["liblibraries.so.1"]
 
 
 def test_an_unknown_tool_is_refused_with_those_that_are_there(sysroot):

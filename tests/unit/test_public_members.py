@@ -12,7 +12,7 @@ MEMBERS = {
     "Adapter": "backend capabilities driver host index kind name rank uuid",
     "Buffer": (
         "access acquire acquire_async acquire_fd buffer close close_acquire_fd device export generation is_closed "
-        "is_host_visible is_owned mutex nbytes read recover release shape statistics sync usage write"
+        "is_host_visible is_owned is_read_only mutex nbytes read recover release shape statistics sync usage write"
     ),
     "BufferDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
     "BufferView": "array buffer dtype nbytes shape strides surface writable",
@@ -28,7 +28,7 @@ MEMBERS = {
     ),
     "Device": (
         "adapter adopt_fence adopt_image backend capabilities close create_buffer create_fence create_surface "
-        "create_swapchain from_handles handles import_memory is_closed is_lost name open_buffer open_fence "
+        "create_swapchain from_handles handles import_memory is_closed is_lost mirror name open_buffer open_fence "
         "open_surface record share_array statistics submit wait_idle"
     ),
     "Fence": (
@@ -56,8 +56,8 @@ MEMBERS = {
     "Submission": "device is_done is_held serial wait",
     "Surface": (
         "access acquire acquire_async acquire_fd close close_acquire_fd color device discards export format "
-        "generation height image image_view is_closed is_host_visible is_owned mutex publish read read_planes "
-        "recover release shape spec statistics stride sync tiling to_linear usage width write write_planes"
+        "generation height image image_view is_closed is_host_visible is_owned is_read_only mutex publish read "
+        "read_planes recover release shape spec statistics stride sync tiling to_linear usage width write write_planes"
     ),
     "SurfaceDescriptor": "close duplicate fd_count from_bytes is_closed memory_fd name recv send spec to_bytes",
     "SurfaceQueue": (

@@ -124,15 +124,25 @@ class Sysroot:
         for source in (self.root / "validation").glob("*.json"):
             library = layers / Path(json.loads(source.read_text())["layer"]["library_path"]).name
             self._write_manifest(source, source, "layer", library)
+        self._link_lacking()
+        self._stamp("linked", self._link_key())
+
+    def _link_lacking(self) -> None:
+        """Programs that run meanwhile find each library that they had: no link is away for a moment."""
         lacking = self.root / "lacking"
-        shutil.rmtree(lacking, ignore_errors=True)
-        lacking.mkdir()
-        present = _system_sonames()
+        lacking.mkdir(exist_ok=True)
+        present, wanted = _system_sonames(), set()
         for part in ("loader", "libraries"):
             for path in sorted((self.root / part).iterdir()):
                 if re.fullmatch(r"lib.+\.so\.\d+", path.name) and path.name not in present:
-                    (lacking / path.name).symlink_to(path)
-        self._stamp("linked", self._link_key())
+                    wanted.add(path.name)
+                    temporary = lacking / f".{path.name}.tmp"
+                    temporary.unlink(missing_ok=True)
+                    temporary.symlink_to(path)
+                    temporary.replace(lacking / path.name)
+        for path in lacking.iterdir():
+            if path.name not in wanted:
+                path.unlink()
 
     @staticmethod
     def _write_manifest(source: Path, target: Path, section: str, library: Path) -> None:

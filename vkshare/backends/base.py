@@ -309,6 +309,12 @@ class Backend(Protocol):
     def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> BufferMemory:
         """As open_image()."""
 
+    def open_file(self, spec: BufferSpec, fd: int) -> BufferMemory:
+        """Makes a buffer over a sealed memfd, another driver's perhaps, which stays the caller's.
+
+        DescriptorError, UnsupportedError.
+        """
+
     def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
         """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline.
 

@@ -9,6 +9,8 @@ from vkshare.errors import VkshareError
 from vkshare.util import arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vkshare.core.keyed_memory import KeyedMemory
     from vkshare.core.view import KeyedView
 
@@ -24,7 +26,7 @@ def give_back(surface: KeyedMemory[Any, Any], key: int) -> None:
 class Access(Generic[ViewOf]):
     """The context manager of ``surface.access()``: it owns the surface inside its block. Not reentrant."""
 
-    __slots__ = ("_keys", "_make_view", "_surface", "_timeout", "_view", "_writable")
+    __slots__ = ("_at_end", "_keys", "_make_view", "_surface", "_timeout", "_view", "_writable")
 
     def __init__(
         self,
@@ -34,7 +36,10 @@ class Access(Generic[ViewOf]):
         release: int,
         timeout: float | None,
         writable: bool,
+        at_end: Callable[[], object] | None = None,
     ) -> None:
+        """`at_end` is called before the release that ends a block without an error."""
+        self._at_end = at_end
         self._keys = arguments.keys(acquire, release)
         self._surface = surface
         self._timeout = arguments.timeout(timeout)
@@ -44,7 +49,8 @@ class Access(Generic[ViewOf]):
 
     def __enter__(self) -> ViewOf:
         self._surface.acquire(self._keys[0], self._timeout)
-        view = self._view = self._make_view(self._surface, writable=self._writable)
+        writable = self._writable and not self._surface.is_read_only
+        view = self._view = self._make_view(self._surface, writable=writable)
         return view
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -56,6 +62,8 @@ class Access(Generic[ViewOf]):
             give_back(self._surface, self._keys[0])
             raise
         if error is None:
+            if self._at_end is not None:
+                self._at_end()
             self._surface.release(self._keys[1])
         else:
             give_back(self._surface, self._keys[0])

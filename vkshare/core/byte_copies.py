@@ -63,6 +63,7 @@ def append(
     if commands.is_closed:
         raise ClosedError("this CommandList was closed; record another with device.record()")
     pair = _operand(commands, "source", source), _operand(commands, "target", target)
+    pair[1]._check_writable()
     at = u64("source_offset", source_offset), u64("target_offset", target_offset)
     if rect is not _NO_RECT and nbytes is not None:
         raise ValueError(f"nbytes is {nbytes}; it is for copies between buffers: use the surface's rectangle")

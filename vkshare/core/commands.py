@@ -300,4 +300,5 @@ class CommandList(_native.Recording, Scoped):
                 f"{name} was created with usage {sorted(value.usage)}; this command needs {usage!r}: "
                 f"create_surface(..., usage=(..., {usage!r}))"
             )
+        value._check_writable()
         raise InvalidCallError(f"{name} has no image that commands can use: {value!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from vkshare.core.foreign_images import ForeignImages
 from vkshare.core.surface import Surface
 from vkshare.core.surface_factory import DEFAULT_USAGE
 from vkshare.core.vulkan_handles import Handles, QueueLock
-from vkshare.errors import ClosedError, UnsupportedError
+from vkshare.errors import ClosedError, DeviceMismatchError, UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.util import arguments, handles, hooks
 
@@ -303,7 +304,55 @@ class Device(DeviceFences, DeviceBuffers, ForeignImages):
                 return self.open_surface(descriptor, unowned=unowned)
         with self._active_call(), self._lock:  # close() waits for this lock
             self._check()
-            return surface_factory.adopt_image(self, surface._open_image(), alias_of=surface, discard=discard)
+            handle = surface_factory.adopt_image(self, surface._open_image(), alias_of=surface, discard=discard)
+            if surface.is_read_only:
+                handle._set_read_only()
+            return handle
+
+    def mirror(self, surface: SurfaceDescriptor | Surface) -> Surface:
+        """Opens a handle of a surface whose memory this adapter cannot open, with an image of its own (rule G1).
+
+        Where the adapter can open the memory, it does, as open_surface(). Else the handle has an
+        image on this device: an acquire copies what other parties changed since this handle's last
+        turn, and a release copies back what this turn changed (rule G2). Commands, raw command
+        buffers, engines and arrays count as changes; ``access(damage=...)`` narrows them, for either
+        side. Between software drivers and the CPU backend the copies are work of this device, and no
+        call waits for them, where the pixels are in rows (``tiling="linear"``). Elsewhere the CPU
+        copies, and both calls wait for the work on what they copy.
+
+        Parameters
+        ----------
+        surface
+            As of open_surface().
+
+        Returns
+        -------
+        Surface
+            The new handle, not owned. Its ``statistics()`` have what was copied, where it copies.
+
+        Raises
+        ------
+        UnsupportedError
+            This adapter has no such images.
+        DeviceMismatchError
+            The CPU is to copy, and no adapter of this process is the surface's.
+        DescriptorError, ClosedError, TypeError
+            As of open_surface().
+
+        Examples
+        --------
+        >>> with vks.open(backend="cpu") as other, other.mirror(surface) as handle:
+        ...     with handle.access(writable=False):
+        ...         pixels = handle.read()
+        """
+        with contextlib.suppress(DeviceMismatchError, UnsupportedError):
+            return self.open_surface(surface)
+        from vkshare.core import mirror_factory  # each program imports this module, and few mirror
+
+        with self._active_call(), contextlib.ExitStack() as stack:
+            self._check()
+            descriptor = stack.enter_context(surface.export()) if isinstance(surface, Surface) else surface
+            return mirror_factory.create(self, descriptor)
 
     def create_swapchain(
         self,

@@ -174,6 +174,12 @@ class KeyedMemory(Closable, SurfaceCore, Generic[MemoryOf, ViewOf]):
         with self.device._active_call():
             pixels.write(self, array, timeout)
 
+    def _check_writable(self) -> None:
+        if self.is_read_only:
+            raise InvalidCallError(
+                f"this {self._kind} is for reading: {self!r}; copy() it to one of your own, and write there"
+            )
+
     def _refuse_if_queued(self, what: str) -> None:
         """Refuses surfaces of queues and swapchains, because another handle could acquire them out of order."""
         if self._kept_by is not None and not self._is_frame:

@@ -91,6 +91,7 @@ def fill_planes(
 ) -> None:
     """Has `fill` write each plane, (H, W, C): the memory itself, or that from which it is copied on the GPU."""
     deadline = Deadline(timeout)
+    surface._check_writable()
     surface._open_image()
     try:
         if surface.is_host_visible:
@@ -110,6 +111,7 @@ def fill_planes(
 def write(surface: Shared, pixels: Array, timeout: float | None = None) -> None:
     """Surface.write(); `pixels` has the shape and the type of the memory."""
     deadline = Deadline(timeout)
+    surface._check_writable()
     image = surface._open_image()
     try:
         if surface.is_host_visible:

@@ -108,7 +108,8 @@ class Publication(FlagClosing):
         Returns
         -------
         list of ViewerEvent
-            In the vocabulary of rendercanvas, with positions in pixels of the picture. Empty if none came.
+            In the vocabulary of rendercanvas, with positions in pixels of the picture. Empty if none came, and once the
+            publication is closed (``is_closed``) and the last ones were returned.
 
         Raises
         ------

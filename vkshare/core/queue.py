@@ -74,6 +74,7 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
     """
 
     _unpicklable = "send queue.export(), and call SurfaceQueue.open(device, descriptor) on the other side"
+    _closing = -1  # the page while close() is not over: a call that Ctrl-C ended is gone on with by the next one
 
     def __init__(
         self: SurfaceQueue[Surface],
@@ -325,13 +326,20 @@ class SurfaceQueue(Closable, Generic[HandleOf]):
     def close(self) -> None:
         """Closes its ends here, and with the network's last queue here its surfaces too. Idempotent."""
         with self._lock:
-            page, self._page = self._page, -1
-        if page < 0:
+            if self._page >= 0:
+                self._closing, self._page = self._page, -1
+        if self._closing < 0:
             return
         for end in list(self._ends):
             end.close()
-        os.close(page)
         self._network.leave(self)
+        with self._lock:
+            page, self._closing = self._closing, -1
+            if page >= 0:
+                os.close(page)
+
+    def _is_lost(self) -> bool:
+        return self._closing >= 0 or super()._is_lost()
 
     def _open_page(self) -> int:
         if self._page < 0:

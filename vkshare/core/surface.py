@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.color import SRGB, Color
 from vkshare.core import pixels, planes
+from vkshare.core.access import Access
 from vkshare.core.deletion_queue import SharedImage
 from vkshare.core.keyed_memory import KeyedMemory
+from vkshare.core.mirror_state import Box
 from vkshare.core.view import View
 from vkshare.core.watchable import Watchable, check_usage
 from vkshare.core.watched_picture import Picture
@@ -18,9 +21,10 @@ from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.util import arguments
 from vkshare.util.closing import on_error
+from vkshare.util.library_calls import check, ffi, lib
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
 
@@ -134,6 +138,67 @@ class Surface(KeyedMemory[Image, View], Watchable):
     def image_view(self) -> int:
         """The VkImageView; 0 on the CPU backend."""
         return self._open_image().image_view
+
+    # ---- owning ---------------------------------------------------------------------------------------------------
+
+    def access(
+        self,
+        acquire: int = 0,
+        release: int = 0,
+        timeout: float | None = None,
+        *,
+        writable: bool = True,
+        damage: Iterable[Sequence[int]] | None = None,
+    ) -> Access[View]:
+        """Owns the surface inside a ``with`` block: acquires it, hands out a view, and releases it at the end.
+
+        Parameters
+        ----------
+        acquire, release
+            The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key, so that
+            no other handle gets half a frame (rule K31).
+        timeout
+            Seconds to wait for ownership; None: without limit.
+        writable
+            False: the view's array is read-only.
+        damage
+            Rectangles (x, y, width, height) in pixels, outside which the block changes nothing; () for a block that
+            only reads. Mirrors copy the least rectangle around them in place of the whole surface
+            (``device.mirror()``). None: the block may change every pixel. A body that raises may have.
+
+        Returns
+        -------
+        Access
+            A context manager, which gives the view.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is not as above, or a rectangle is not inside the surface.
+
+        Examples
+        --------
+        >>> with surface.access(damage=[(0, 0, 8, 8)]) as view:
+        ...     submission = device.submit(device.record().fill_rect(view, (0, 0, 8, 8), (0, 1, 0, 1)))
+        """
+        damage = () if self.is_read_only else damage
+        at_end = None if damage is None else partial(self._set_damage, self._box_around(damage))
+        return Access(self, self._view, acquire, release, timeout, writable, at_end)
+
+    def _box_around(self, damage: Iterable[Sequence[int]]) -> Box:
+        rects = [arguments.rect("damage", each) for each in damage]
+        for x, y, width, height in rects:
+            if min(x, y, width, height) < 0 or x + width > self.width or y + height > self.height:
+                raise ValueError(
+                    f"damage has ({x}, {y}, {width}, {height}), which is not inside the surface of "
+                    f"{self.width}x{self.height}"
+                )
+        return Box.around(Box(*each) for each in rects)
+
+    def _set_damage(self, box: Box) -> None:
+        """Say that this turn changes nothing outside the box. The handle owns the surface."""
+        struct = ffi.new("vks_box *", (box.x, box.y, box.width, box.height))
+        check(lib.vks_surface_set_damage(self._pointer, struct), "Surface.access")
 
     # ---- pixels ---------------------------------------------------------------------------------------------------
 
@@ -373,7 +438,8 @@ class Surface(KeyedMemory[Image, View], Watchable):
 
     def __repr__(self) -> str:
         spec = self._spec
-        return f"<vkshare.Surface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {self._state()}>"
+        kind = f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}{' read-only' if self.is_read_only else ''}"
+        return f"<vkshare.Surface {kind}, {self._state()}>"
 
 
 def _linear_like(device: Device, spec: ImageSpec) -> Surface:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_USAGE = ("render", "sample", "copy")
 
 _log = logging.getLogger("vkshare.device")
-_Kind = TypeVar("_Kind", Surface, Buffer)
+_Kind = TypeVar("_Kind", bound=Surface | Buffer)
 _Opened = TypeVar("_Opened")
 
 
@@ -95,9 +95,19 @@ def adopt_image(device: Device, image: Image, *, discard: bool, **options: Any) 
     return _adopt(Surface, device, image, discard=discard, **options)
 
 
+def adopt_as(kind: type[_Kind], device: Device, image: Image, **options: Any) -> _Kind:
+    """Make a surface of a class of its own; see adopt_image()."""
+    return _adopt(kind, device, image, **options)
+
+
 def create_buffer(device: Device, nbytes: int, usage: frozenset[str]) -> Buffer:
     """Make a buffer. Caller is in an active call."""
     return _adopt(Buffer, device, device._backend.create_buffer(BufferSpec(nbytes, usage)))
+
+
+def open_file(device: Device, spec: BufferSpec, fd: int) -> Buffer:
+    """Make a buffer over a sealed memfd, which stays the caller's. Caller is in an active call."""
+    return _adopt(Buffer, device, device._backend.open_file(spec, fd))
 
 
 def alias_of(device: Device, buffer: Buffer) -> Buffer:

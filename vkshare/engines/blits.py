@@ -12,7 +12,7 @@ from ctypes import c_int
 from vkshare.errors import UnsupportedError
 from vkshare.interop.gl import GLSurface, GLView
 from vkshare.interop.gl.context import GL, GLError
-from vkshare.interop.gl.memory import TEXTURE_2D
+from vkshare.interop.gl.texture import TEXTURE_2D
 
 _DRAW, _READ, _DRAW_BINDING, _READ_BINDING = 0x8CA9, 0x8CA8, 0x8CA6, 0x8CAA
 _TEXTURE_BINDING_2D, _TEXTURE_WIDTH, _TEXTURE_HEIGHT = 0x8069, 0x1000, 0x1001

@@ -37,6 +37,11 @@ def memory_replace(own: int, fd: int, address: int, offset: int) -> int:
     return replaced
 
 
+def memory_cover(own: int, fd: int, address: int) -> None:
+    """Map the sealed memfd `fd` from its beginning over a driver's mapping of its file `own`, at `address`."""
+    check(lib.vks_memory_cover(own, fd, ffi.cast("void *", address)), "image memory")
+
+
 def memory_share(own: int, pages: int, offset: int) -> None:
     """Put the memfd `pages` in the place of an engine's memory, whose file is `own`, with its contents and for good.
 

@@ -11,7 +11,9 @@ pytest_plugins = ["support.present_policies"]
 
 pytestmark = [unhurried, pytest.mark.usefixtures("headless_surfaces")]
 
-POLICIES = pytest.mark.parametrize("fences", [True, False], ids=["by_fences", "by_acquires"])
+POLICIES = pytest.mark.parametrize(
+    "fences", [pytest.param(True, id="by_fences"), pytest.param(False, id="by_acquires", marks=pytest.mark.full)]
+)
 
 
 def _fail_each(layer: FaultLayer, fences: bool, group: str) -> tuple[list[str], dict[str, int]]:

@@ -311,7 +311,7 @@ def test_a_party_killed_at_any_moment_leaves_a_whole_frame_or_an_abandoned_surfa
     surface = device.create_surface(64, 64)
     dice = seeded()
     is_quick = vks_adapter.backend == "cpu"
-    kills = rounds(10_000, 60 if is_quick else 15, full=200 if is_quick else 40)
+    kills = rounds(10_000, 40 if is_quick else 8, full=200 if is_quick else 40)
     outcomes = {"abandoned": 0, "whole": 0}
     took = []
     for _ in range(kills):

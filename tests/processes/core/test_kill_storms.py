@@ -30,6 +30,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     pytest.mark.timeout(14_000) if "VKSHARE_KILLS" in os.environ else unhurried,
     pytest.mark.slow,
+    pytest.mark.program,
+    pytest.mark.every_driver,  # in `make test-full`
 ]
 
 Open = Callable[..., vks.Device]

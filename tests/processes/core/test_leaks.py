@@ -127,6 +127,7 @@ def test_waits_that_were_given_up_leave_nothing_behind(vks_open: Open) -> None:
     before.check(kib=8192)
 
 
+@pytest.mark.full
 @pytest.mark.rule("X18")
 def test_a_thousand_good_imports_and_a_thousand_bad_ones_leave_the_fd_count_as_it_was(vks_open: Open) -> None:
     one, two = vks_open(), vks_open()

@@ -18,7 +18,7 @@ from support.tree_paths import ROOT
 import vkshare as vks
 
 pytest_plugins = ["support.private_displays"]
-pytestmark = [pytest.mark.rule("E15", "E16"), pytest.mark.slow]
+pytestmark = [pytest.mark.rule("E15", "E16"), pytest.mark.slow, pytest.mark.program]
 
 FOLDER = ROOT / "docs" / "engines"
 Picture = np.ndarray[Any, Any]

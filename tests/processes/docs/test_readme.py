@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ DOCUMENTS = (
             "testing",
             "remote",
             "viewing",
+            "ray",
+            "gpus",
         )
     ),
 )
@@ -85,6 +88,10 @@ def test_every_example_is_shown_in_a_document() -> None:
             "opengl",
             r"the triangle's middle is \[ ?\d+ +\d+ +\d+\] and the rectangle \[255 255   0\]\n|no OpenGL here: .+\n",
         ),
+        (
+            "two_gpus",
+            r"'.+' draws the left half, '.+' the right one\n[\d.]+ ms a frame, [\d,]+ bytes copied\n|only one .+\n",
+        ),
         ("cuda", r"the middle pixel is \[204 153   0 255\]\n|not here: .+ is not supported: .+\n"),
     ],
 )
@@ -93,6 +100,23 @@ def test_an_example_does_what_it_says(name: str, expected: str) -> None:
     if name in needs:
         pytest.importorskip(needs[name])
     assert re.fullmatch(expected, run(ROOT / "examples" / f"{name}.py"))
+
+
+@pytest.mark.full
+def test_the_wall_of_rays_actors_goes_on_without_the_renderer_that_is_killed(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs Ray (vkshare[ray])")
+    command = [*command_of(ROOT / "examples" / "ray_wall.py"), "--renderers", "2", "--seconds", "1"]
+    with tempfile.TemporaryDirectory(prefix="vks-ray-") as folder:  # short: sockets are in it
+        environment = {**os.environ, "RAY_TMPDIR": folder, "VKSHARE_VALIDATION": "0"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        r"2 renderers: \d+\.\d pictures a second\n"
+        r"a renderer was killed, and another takes its place\n"
+        r"the wall after that: "
+        r"\[\[255, 0, 0, 255\], \[0, 255, 0, 255\], \[0, 0, 255, 255\], \[255, 255, 255, 255\]\]\n",
+        done.stdout,
+    )
 
 
 def test_the_window_example_shows_a_triangle_until_somebody_closes_it(x11: XDisplay) -> None:
@@ -136,10 +160,14 @@ def test_the_compositors_client_is_shown_by_vkshare_serve(tmp_path: Path) -> Non
 
 def test_no_example_is_left_out_of_these_tests() -> None:
     tested = {"compositor_client", "cuda", "hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
+    tested |= {"ray_wall", "two_gpus"}
     assert {example.stem for example in EXAMPLES} == tested
 
 
-@pytest.mark.parametrize("document", [each for each in DOCUMENTS if blocks(each)])
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(each, marks=pytest.mark.full if each == "docs/ray.md" else ()) for each in DOCUMENTS if blocks(each)],
+)
 def test_the_other_blocks_of_a_document_run_as_one_program(document: str, tmp_path: Path) -> None:
     shown_elsewhere = {example.read_text() for example in EXAMPLES}
     program = tmp_path / "program.py"
@@ -147,6 +175,8 @@ def test_the_other_blocks_of_a_document_run_as_one_program(document: str, tmp_pa
     compile(program.read_text(), document, "exec")
     if document == "docs/cuda.md":
         needs_cuda()
+    if document == "docs/ray.md":
+        pytest.importorskip("ray", reason="needs Ray (vkshare[ray])")
     run(program)
 
 

@@ -153,7 +153,7 @@ def test_copies_agree_to_the_bit(both: Both, tiling: str, format_name: str) -> N
 
 def sources(to: str) -> tuple[str, ...]:
     """All colours; in `make test` every third, which are others for the next target."""
-    step = rounds(1, 3, full=1)
+    step = rounds(1, 5, full=1)
     return COLOURS[COLOURS.index(to) % step :: step]
 
 

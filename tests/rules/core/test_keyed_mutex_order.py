@@ -72,6 +72,8 @@ def test_bytes_written_through_a_view_need_no_flush(vks_open: Open) -> None:
 
 @pytest.mark.rule("K18", "X4")
 def test_release_does_not_wait_for_work_and_the_next_owners_work_runs_after_it(pair: Pair) -> None:
+    if pair.copies_by_cpu:
+        pytest.skip("the CPU copies this mirror's pixels: its acquire waits for the work on them")
     gate = pair.device_a.create_fence()
     pair.a.acquire(0, 0)
     access_patterns.draw(pair.a, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 import types
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from support import access_patterns, queue_ends
 from support.ctrl_c import CtrlC, at_any_place
+from support.fd_counts import open_fds
 from support.peer_processes import Peer, later
 from support.queue_ends import look, send_at_last
 from support.run_volumes import rounds, unhurried
@@ -349,6 +351,36 @@ def test_a_pipe_goes_on_after_ctrl_c_at_any_place(vks_open: Open) -> None:
             except AcquireTimeout:
                 break
         to_and_fro()
+
+
+@pytest.mark.rule("Q26")
+@at_any_place
+def test_a_close_that_ctrl_c_ended_is_gone_on_with_by_the_next_call(vks_open: Open) -> None:
+    devices = vks_open(), vks_open()
+
+    def close_at(place: int) -> CtrlC:
+        ends = joined(*devices, count=2)
+        with contextlib.suppress(KeyboardInterrupt), CtrlC(place) as ctrl_c:
+            for end in ends:
+                end.close()
+        for end in ends:
+            end.close()
+        return ctrl_c
+
+    places = close_at(0).places
+    before = _queue_pages()
+    for place in range(1, places + 1, rounds(1, 11, full=1)):
+        close_at(place)
+        assert _queue_pages() <= before, f"place {place} of {places}"
+
+
+def _queue_pages() -> int:
+    """Fds of queues. (The memory of a surface whose end was interrupted is freed with its device.)"""
+    found = 0
+    for fd in open_fds():
+        with contextlib.suppress(OSError):
+            found += "vkshare:queue" in os.readlink(f"/proc/self/fd/{fd}")
+    return found
 
 
 @pytest.mark.rule("Q27")

@@ -509,7 +509,7 @@ def test_after_enqueue_the_producer_may_not_use_the_surface(loop: Loop) -> None:
     access_patterns.clear(surface, 1)
     loop.out.enqueue(surface)
     for use in (lambda: access_patterns.clear(surface, 2), surface.read, lambda: access_patterns.draw(surface, 1)):
-        with pytest.raises(NotOwnerError, match=r"in a queue; dequeue\(\) it") as caught:
+        with pytest.raises(NotOwnerError, match=r"in a queue: .*; dequeue\(\) it") as caught:
             use()
         assert "surface.access" not in str(caught.value)  # which would be refused
     assert look(loop.seen.dequeue(0)[0], 1)
@@ -792,7 +792,7 @@ def test_ctrl_c_while_a_queue_is_made_is_no_other_error(vks_open: Open) -> None:
     with CtrlC(0) as counted:
         vks.SurfaceQueue(device, 4, 4).close()
     assert counted.places > 100
-    for place in range(1, counted.places + 1, rounds(1, 23, full=7)):
+    for place in range(1, counted.places + 1, rounds(1, 61, full=7)):
         with contextlib.suppress(KeyboardInterrupt), CtrlC(place):
             vks.SurfaceQueue(device, 4, 4).close()
     vks.SurfaceQueue(device, 4, 4).close()

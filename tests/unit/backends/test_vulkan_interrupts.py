@@ -54,7 +54,7 @@ def interrupted(vks_open: Open, n: int) -> CtrlC:
 def test_whenever_it_comes_nothing_is_destroyed_twice_and_nothing_left(vks_open: Open) -> None:
     places = interrupted(vks_open, 0).places
     assert places > 1000
-    times = rounds(places, 30)
+    times = rounds(places, 15, full=60)
     for n in range(times):
         interrupted(vks_open, 1 + n * places // times)
 

@@ -97,7 +97,7 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
 def test_devices_leave_no_thread_and_no_fd_behind() -> None:
     Device()._shutdown()
     threads, fds = lib.vks_thread_count(), open_fds()
-    for index in range(30):
+    for index in range(10):
         device = Device()
         make_surface(device).acquire()
         if index % 2:

@@ -49,6 +49,9 @@ class CpuBackend:
     def open_buffer(self, spec: BufferSpec, memory: MemoryHandle) -> _memory.CpuMemory[BufferSpec]:
         return _memory.open_memory(spec, memory)
 
+    def open_file(self, spec: BufferSpec, fd: int) -> _memory.CpuMemory[BufferSpec]:
+        return _memory.open_file(spec, fd)
+
     def import_memory(self, spec: ImageSpec, memory: MemoryHandle) -> _memory.CpuMemory[ImageSpec]:
         _check_tiling(spec, 'use tiling="linear"')
         return _memory.import_memory(spec, memory)

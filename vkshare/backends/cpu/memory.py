@@ -110,6 +110,14 @@ def open_memory(spec: SpecOf, memory: MemoryHandle) -> CpuMemory[SpecOf]:
     return CpuMemory(spec, memory.fd, memory.stride, mapping)
 
 
+def open_file(spec: BufferSpec, fd: int) -> CpuMemory[BufferSpec]:
+    """A buffer over the first bytes of a sealed memfd, which stays the caller's. DescriptorError."""
+    shared_memory.memfd_check(fd, "memory", writable=True, size=spec.nbytes)
+    buffer = CpuMemory(spec, -1, 0, host_memory.map_pages(fd, spec.nbytes))
+    buffer.not_exported = ("its memory is another surface's", "export that surface")
+    return buffer
+
+
 def import_memory(spec: ImageSpec, memory: MemoryHandle) -> CpuMemory[ImageSpec]:
     """An image at ``memory.offset`` of another party's memfd, whose fd stays the caller's. A stride of 0 is ours.
 

@@ -6,6 +6,7 @@ an error.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from vkshare.backends.vulkan.device import VulkanBackend
     from vkshare.backends.vulkan.required import Requirements
 
+_LOADER = "libvulkan.so.1"
 _HINT = "install libvulkan1 and a driver (mesa-vulkan-drivers has one for the CPU)"
 
 
@@ -113,10 +115,19 @@ def _why_not() -> str | None:
         except ImportError as error:
             _reason.append(f"the Python package vulkan is not installed ({error})")
         except OSError:  # not ImportError: that is how the package says it
-            _reason.append("no Vulkan loader: libvulkan.so.1 was not found")
+            _reason.append(f"no Vulkan loader: {_why_no_loader()}")
         else:
             _reason.append(None)
     return _reason[0]
+
+
+def _why_no_loader() -> str:
+    """The error of the system, which the package does not pass on."""
+    try:
+        ctypes.CDLL(_LOADER)
+    except OSError as error:
+        return f"{error}".removesuffix(": No such file or directory")
+    return f"the package vulkan did not find {_LOADER}"
 
 
 def _require() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from vkshare.backends import host_memory
 from vkshare.backends.base import BufferSpec, MemoryHandle
 from vkshare.backends.drawing import Drawable
 from vkshare.backends.vulkan import barriers, imports
@@ -12,6 +13,8 @@ from vkshare.backends.vulkan.api import VK, address, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.resource import Resource, make_exportable
 from vkshare.errors import UnsupportedError
+from vkshare.util import shared_memory
+from vkshare.util.closing import on_error
 
 
 class VulkanBuffer(Resource):
@@ -122,6 +125,38 @@ def create_buffer(context: Context, spec: BufferSpec) -> VulkanBuffer:
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     buffer = VulkanBuffer(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
     make_exportable(buffer)
+    return buffer
+
+
+def open_file(context: Context, spec: BufferSpec, fd: int) -> VulkanBuffer:
+    """A buffer over a sealed memfd, another driver's perhaps, which stays the caller's.
+
+    Raises
+    ------
+    DescriptorError
+        The fd is no such file.
+    UnsupportedError
+        The device is no software driver, and imports no host memory.
+    """
+    shared_memory.memfd_check(fd, "memory", writable=True, size=spec.nbytes)
+    if not context.physical.is_software:
+        return _import_file(context, spec, fd)
+    handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+    buffer = VulkanBuffer(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
+    with on_error(buffer.destroy):
+        buffer.allocate_shared()
+        buffer.cover(fd)
+        buffer.bind()
+        buffer.name(f"opened {spec}")
+    buffer.not_exported = ("its memory is another surface's", "export that surface")
+    return buffer
+
+
+def _import_file(context: Context, spec: BufferSpec, fd: int) -> VulkanBuffer:
+    imports.check_host_memory(context, "memory of another driver")
+    buffer = imports.host_resource(partial(VulkanBuffer, context, spec))
+    with on_error(buffer.destroy):
+        imports.import_pages(buffer, host_memory.map_pages(fd, spec.nbytes), "opening memory of another driver")
     return buffer
 
 

@@ -14,7 +14,7 @@ from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.adapter import physical_device_of
 from vkshare.backends.vulkan.adopted import AdoptedImage
 from vkshare.backends.vulkan.api import VK, address
-from vkshare.backends.vulkan.buffers import VulkanBuffer, create_buffer, open_buffer
+from vkshare.backends.vulkan.buffers import VulkanBuffer, create_buffer, open_buffer, open_file
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import AnyImage, VulkanImage, create_image, open_image
 from vkshare.backends.vulkan.pipelines import Pipelines
@@ -106,6 +106,11 @@ class VulkanBackend:
         """As open_image()."""
         self._check_host_pointer(memory)
         return open_buffer(self.context, spec, memory)
+
+    def open_file(self, spec: BufferSpec, fd: int) -> VulkanBuffer:
+        """A buffer over a sealed memfd, another driver's perhaps, which stays the caller's. See buffers.py."""
+        self.context.check_open()
+        return open_file(self.context, spec, fd)
 
     def _check_host_pointer(self, memory: MemoryHandle) -> None:
         capabilities = self.adapter.capabilities

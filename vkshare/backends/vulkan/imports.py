@@ -122,18 +122,21 @@ def _check_declared(resource: Resource, memory: MemoryHandle) -> None:
 
 def _open_host(context: Context, make: Maker[_Resource], memory: MemoryHandle) -> _Resource:
     """Memory of the CPU backend: its pages are mapped here and handed to the driver as they are."""
-    if "VK_EXT_external_memory_host" not in context.extensions:
-        raise UnsupportedError(
-            "opening memory of the CPU backend",
-            f"{context.physical.name} imports no host memory",
-            "copy it through read() and write()",
-        )
+    check_host_memory(context, "memory of the CPU backend")
     resource = host_resource(make)
     with on_error(resource.destroy):
         pages = host_memory.open_pages(resource.spec, memory)
         _check_layout(context, resource, memory)
         import_pages(resource, pages, f"opening a {resource.kind} of the CPU backend")
     return resource
+
+
+def check_host_memory(context: Context, what: str) -> None:
+    """UnsupportedError unless the driver imports host memory."""
+    if "VK_EXT_external_memory_host" not in context.extensions:
+        raise UnsupportedError(
+            f"opening {what}", f"{context.physical.name} imports no host memory", "copy it through read() and write()"
+        )
 
 
 def host_resource(make: Maker[_Resource]) -> _Resource:

@@ -294,6 +294,18 @@ class Resource:
         """A duplicate of the file that others open the memory by, the caller's, and where in it the memory begins."""
         return fd_ops.duplicate(self._file), self._pages_at
 
+    def cover(self, fd: int) -> None:
+        """Puts a whole sealed memfd, another driver's perhaps, in the place of a software driver's pages.
+
+        The fd stays the caller's.
+        """
+        assert self._memory is not None
+        own = self._driver_fd()
+        try:
+            shared_memory.memory_cover(own, fd, self._memory.address)
+        finally:
+            os.close(own)
+
     def keep_file(self, fd: int) -> None:
         """Takes over the fd that others open the memory by: export() hands it on."""
         self._objects.close_with(fd)
