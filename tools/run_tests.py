@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="everything on each driver, sanitizers, other interpreters")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only what answers to these names")
     parser.add_argument("--list", action="store_true", help="name the jobs and why some cannot run here")
-    at_a_time = (os.cpu_count() or 1) + 3  # tests wait more often than they compute
+    at_a_time = (os.cpu_count() or 1) + 4  # tests wait more often than they compute
     parser.add_argument("--jobs", type=int, default=at_a_time, help=f"how many at a time ({at_a_time})")
     parser.add_argument("--limit", type=float, default=3600, help="seconds that one job may take (3600)")
     options = parser.parse_args(sys.argv[1:split])

@@ -23,7 +23,7 @@ from results import NATIVE, RESULTS, ROOT, Results, from_junit
 DRIVERS = ("cpu", "lavapipe25", "swiftshader", "lavapipe22", "gpu")  # the longest first
 WHOLE_DRIVERS = ("cpu", "lavapipe25", "gpu")  # others run what is marked driver_dependent alone in `make test`
 SERIAL_DRIVERS = ("cpu", "lavapipe25")  # in `make test`; in `make test-full` each driver has a serial part
-PARTS = {"cpu": 2, "lavapipe25": 2}  # that run beside each other, each with every second module
+PARTS = {"cpu": 4, "lavapipe25": 4}  # that run beside each other, each with every fourth module
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 PYTEST = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
 NO_TESTS_COLLECTED = 5  # pytest's exit status

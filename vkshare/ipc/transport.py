@@ -29,6 +29,10 @@ _LONGEST_POLL = 2**31 - 1  # milliseconds: poll(2) takes an int
 _QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter of the fd limit where that is less
 _received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
 
+# Plain integers: the operators of socket.MsgFlag are Python code, which would run for each message.
+DONT_WAIT, NO_SIGNAL, CLOEXEC = int(socket.MSG_DONTWAIT), int(socket.MSG_NOSIGNAL), int(socket.MSG_CMSG_CLOEXEC)
+CTRUNC, TRUNC = int(socket.MSG_CTRUNC), int(socket.MSG_TRUNC)
+
 
 # ---- what others that speak over such sockets need ----------------------------------------------------------------
 
@@ -62,7 +66,7 @@ def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | 
         while sent < len(data):
             _wait(sock, select.POLLOUT, deadline)
             try:
-                sent += sock.sendmsg([data[sent:]], [] if sent else beside, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+                sent += sock.sendmsg([data[sent:]], [] if sent else beside, NO_SIGNAL | DONT_WAIT)
             except OSError as error:
                 if error.errno == errno.ETOOMANYREFS:
                     # Too many fds of this user are in flight; no event reports when that changes
@@ -154,19 +158,19 @@ class Receiver:
             _wait(self._sock, select.POLLIN, deadline)
             try:
                 data, ancillary, flags, _ = self._sock.recvmsg(
-                    size, socket.CMSG_SPACE(self._most_fds * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+                    size, socket.CMSG_SPACE(self._most_fds * 4), CLOEXEC | DONT_WAIT
                 )
                 break
             except BlockingIOError:
                 continue
         self._fds += fds_of(ancillary)
         self._got += len(data)
-        if flags & socket.MSG_CTRUNC and not _has_room():
+        if flags & CTRUNC and not _has_room():
             raise DescriptorError(
                 "this process has no file descriptor free for those of the message: connection dropped; close some, or "
                 "raise RLIMIT_NOFILE"
             )
-        if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
+        if flags & (CTRUNC | TRUNC):
             raise DescriptorError("the message was truncated (too long, or with more fds than fit): connection dropped")
         if not data:
             if self._got:

@@ -48,9 +48,9 @@ class _Outgoing:
     def send(self, sock: socket.socket, data: memoryview, fds: Sequence[int]) -> None:
         """Sends as many bytes as the socket takes, the fds with the first byte. One C call, like wire.read_into()."""
         if fds:
-            self.parts.extend(map(sock.sendmsg, ([data],), (transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
+            self.parts.extend(map(sock.sendmsg, ([data],), (transport.rights(fds),), (transport.NO_SIGNAL,)))
         else:
-            self.parts.extend(map(sock.send, (data,), (socket.MSG_NOSIGNAL,)))
+            self.parts.extend(map(sock.send, (data,), (transport.NO_SIGNAL,)))
 
 
 class Channel:
@@ -211,7 +211,7 @@ class Channel:
         is_open = True
         with contextlib.suppress(BlockingIOError):
             while is_open:
-                is_open = self._read(socket.MSG_DONTWAIT)
+                is_open = self._read(transport.DONT_WAIT)
         self._next_reply(None)
         if not is_open:
             raise self._disconnect_error()
@@ -305,7 +305,7 @@ class Channel:
     def _disconnect_error(self) -> Exception:
         """Closes the connection; returns the server's last error, if it arrived."""
         with contextlib.suppress(OSError, wire.ProtocolError):
-            while self._splitter.read(self._sock, socket.MSG_DONTWAIT):
+            while self._splitter.read(self._sock, transport.DONT_WAIT):
                 pass
         lost = [message for message in self._arrived if message.opcode == Op.LOST]
         try:

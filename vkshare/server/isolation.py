@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vkshare.backends.base import Adapter
+from vkshare.ipc import transport
 from vkshare.server import wire
 from vkshare.server.executor import RequestResult
 from vkshare.server.loop import READ, WRITE, Loop
@@ -145,7 +146,7 @@ class ProcessWorker:
         while self._unsent:
             data, fds = self._unsent[0]
             try:
-                sent = wire.transmit(self._sock, data, fds, socket.MSG_DONTWAIT)
+                sent = wire.transmit(self._sock, data, fds, transport.DONT_WAIT)
             except BlockingIOError:
                 break
             except OSError as error:
@@ -174,7 +175,7 @@ class ProcessWorker:
         if self._sock.fileno() < 0:
             return False
         try:
-            data, fds, has_lost_fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
+            data, fds, has_lost_fds = wire.receive(self._sock, transport.DONT_WAIT)
             messages = self._splitter.feed(data, fds, has_lost_fds)
         except BlockingIOError:
             return False

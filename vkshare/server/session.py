@@ -122,7 +122,7 @@ class ServedClient:
 
     def _read(self) -> None:
         try:
-            data, fds, has_lost_fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
+            data, fds, has_lost_fds = wire.receive(self._sock, transport.DONT_WAIT)
             if not data:
                 return self.cut_off("")
             for message in self._splitter.feed(data, fds, has_lost_fds):
@@ -343,7 +343,7 @@ class ServedClient:
         while self._unsent and not self.is_closed:
             head = self._unsent[0]
             try:
-                sent = wire.transmit(self._sock, head.data, head.fds, socket.MSG_DONTWAIT)
+                sent = wire.transmit(self._sock, head.data, head.fds, transport.DONT_WAIT)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -403,7 +403,7 @@ class ServedClient:
             return  # part of another message may have been sent
         data = wire.pack(Op.LOST, 0, self.state.device_generation, encode(failure(RemoteLostError(why))))
         with contextlib.suppress(OSError):
-            wire.transmit(self._sock, data, (), socket.MSG_DONTWAIT)
+            wire.transmit(self._sock, data, (), transport.DONT_WAIT)
 
 
 def _failure_op(request: Request) -> Op:

@@ -178,7 +178,7 @@ class Splitter:
             read_into(self.parts, sock, flags)
         data, ancillary, message_flags, _ = self.parts[0]
         if data:
-            self._add(data, transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC))
+            self._add(data, transport.fds_of(ancillary), bool(message_flags & transport.CTRUNC))
         self.cut()
         return bool(data)
 
@@ -270,7 +270,7 @@ def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: 
 
 def read_into(parts: deque[Part], sock: socket.socket, flags: int = 0, size: int = READ_SIZE) -> None:
     """Appends a result of recvmsg(). One C call, so that no signal handler runs between reading and appending."""
-    parts.extend(map(sock.recvmsg, (size,), (FD_SPACE,), (flags | socket.MSG_CMSG_CLOEXEC,)))
+    parts.extend(map(sock.recvmsg, (size,), (FD_SPACE,), (flags | transport.CLOEXEC,)))
 
 
 def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool]:
@@ -284,14 +284,14 @@ def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool
     OSError
         As recvmsg(); BlockingIOError if no data has arrived.
     """
-    data, ancillary, message_flags, _ = sock.recvmsg(READ_SIZE, FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
-    if not ancillary and not message_flags & socket.MSG_CTRUNC:
+    data, ancillary, message_flags, _ = sock.recvmsg(READ_SIZE, FD_SPACE, flags | transport.CLOEXEC)
+    if not ancillary and not message_flags & transport.CTRUNC:
         return data, [], False
-    return data, transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC)
+    return data, transport.fds_of(ancillary), bool(message_flags & transport.CTRUNC)
 
 
 def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
     """Sends as many bytes as the socket takes, the fds with the first byte; returns the number of bytes."""
     if not fds:
-        return sock.send(data, flags | socket.MSG_NOSIGNAL)
-    return sock.sendmsg([data], transport.rights(fds), flags | socket.MSG_NOSIGNAL)
+        return sock.send(data, flags | transport.NO_SIGNAL)
+    return sock.sendmsg([data], transport.rights(fds), flags | transport.NO_SIGNAL)
