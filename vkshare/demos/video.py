@@ -215,7 +215,8 @@ class _Showing(Scoped):
         write(draw, (image.width, round(0.8 * height)), counts, round(0.32 * height), SOFT, "rs")
 
     def report(self, frames: int, seconds: float) -> dict[str, Any]:
-        """The contents of `vkshare demo video --json`."""
+        """The contents of `vkshare demo video --json`, with the last frame checked too."""
+        self._look()
         video = self._video.surface
         assert video is not None
         _, shown, late, dropped = NOTE.unpack(self._video.metadata)

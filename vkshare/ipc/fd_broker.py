@@ -74,6 +74,12 @@ class _Listener:
             self.path.unlink()
         self._remove_folder()
 
+    def end(self) -> None:
+        """Wake the thread that listens, which then closes the socket. No process can connect any more."""
+        self.unlink()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self.unlink()
         self.sock.close()
@@ -138,6 +144,9 @@ class FdBroker:
         with self.lock:
             if token in self.offers:
                 self._drop(token)
+                if not self.offers and self.listener is not None:
+                    self.listener.end()
+                    self.listener = None
 
     def _drop(self, token: bytes) -> None:
         fd_ops.close_all(self.offers.pop(token).fds)
@@ -168,12 +177,12 @@ class FdBroker:
             one.sock.close()
 
     def _next_expiry(self, listener: _Listener) -> float | None:
-        """Return when the oldest offer expires. Without offers, close the listener and return None."""
+        """Return when the oldest offer expires. Without offers for the listener, close it and return None."""
         with self.lock:
             now = time.monotonic()
             for token in [token for token, entry in self.offers.items() if entry.expires <= now and not entry.keep]:
                 self._drop(token)
-            if self.offers:
+            if self.offers and self.listener is listener:
                 return min((each.expires for each in self.offers.values() if not each.keep), default=now + LIFETIME)
             listener.close()
             if self.listener is listener:

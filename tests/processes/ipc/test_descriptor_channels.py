@@ -221,6 +221,28 @@ def test_fds_that_nobody_fetches_are_bounded_and_the_newest_are_kept(
             pickle.loads(each).close()
 
 
+@pytest.mark.rule("I8")
+def test_a_kept_offer_is_there_for_any_number_until_it_is_withdrawn(surface: vks.Surface) -> None:
+    """Then the thread ends at once, and a further offer has one of its own."""
+    with surface.export() as descriptor:
+        for has_ended in (True, False, True):  # the thread, before the next offer
+            shared = fd_broker.offer(descriptor._fds, keep=True)
+            for _ in range(3):
+                fd_ops.close_all(fd_broker.fetch(shared))
+            (thread,) = (each for each in threading.enumerate() if each.name == "vkshare-fds")
+            fd_broker.withdraw(shared)
+            fd_broker.withdraw(shared)
+            if has_ended:
+                wait_until(lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+            fd_ops.close_all(fd_broker.fetch(fd_broker.offer(descriptor._fds)))
+            thread.join(30)
+            assert not thread.is_alive()
+            assert not Path(shared[0]).exists()
+            with pytest.raises(DescriptorError, match="file descriptors are gone"):
+                fd_broker.fetch(shared)
+            wait_until(lambda: "vkshare-fds" not in [each.name for each in threading.enumerate()])
+
+
 @pytest.mark.rule("I8", "X19")
 def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch

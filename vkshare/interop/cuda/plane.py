@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vkshare.backends.base import BufferSpec, Spec
+from vkshare.core.mirror_state import Box
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call
 
@@ -123,8 +124,8 @@ class MappedPlane:
             made.append(("cuMemFree", self.pointer))
         return made
 
-    def copy_from(self, pointer: int, pitch: int, stream: int) -> None:
-        """Copy memory of the device, of the plane's size, into the plane: in the stream, on the GPU.
+    def copy_from(self, pointer: int, pitch: int, stream: int, box: Box | None = None) -> None:
+        """Copy memory of the device, of the box's size, into the plane: in the stream, on the GPU.
 
         Parameters
         ----------
@@ -134,17 +135,22 @@ class MappedPlane:
             Bytes from row to row.
         stream
             The CUstream.
+        box
+            The pixels of the plane; None: all.
         """
-        self._copy(pointer, pitch, stream, "src", "dst")
+        self._copy(pointer, pitch, stream, box, "src", "dst")
 
-    def copy_to(self, pointer: int, pitch: int, stream: int) -> None:
+    def copy_to(self, pointer: int, pitch: int, stream: int, box: Box | None = None) -> None:
         """Copy the plane into memory of the device: as copy_from()."""
-        self._copy(pointer, pitch, stream, "dst", "src")
+        self._copy(pointer, pitch, stream, box, "dst", "src")
 
-    def _copy(self, pointer: int, pitch: int, stream: int, theirs: str, ours: str) -> None:
-        driver, (height, width, channels) = bindings(), self.shape
+    def _copy(self, pointer: int, pitch: int, stream: int, box: Box | None, theirs: str, ours: str) -> None:
+        driver, (rows, columns, channels) = bindings(), self.shape
+        box = box or Box(0, 0, columns, rows)
+        pixel = channels * self.dtype.itemsize
         on_device = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
         sides = {f"{theirs}MemoryType": on_device, f"{theirs}Device": pointer, f"{theirs}Pitch": pitch}
+        sides |= {f"{ours}XInBytes": box.x * pixel, f"{ours}Y": box.y}
         if self.array:
             sides |= {f"{ours}MemoryType": driver.CUmemorytype.CU_MEMORYTYPE_ARRAY}
             sides |= {f"{ours}Array": driver.CUarray(self.array)}
@@ -153,9 +159,9 @@ class MappedPlane:
         copy = driver.CUDA_MEMCPY2D()
         for name, value in sides.items():
             setattr(copy, name, value)
-        copy.WidthInBytes, copy.Height = width * channels * self.dtype.itemsize, height
+        copy.WidthInBytes, copy.Height = box.width * pixel, box.height
         with self.gpu.current():
-            call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{width}x{height}")
+            call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{box.width}x{box.height}")
 
 
 def _layout(spec: Spec, stride: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype[Any]]:
