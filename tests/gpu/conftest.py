@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -25,9 +29,25 @@ def gpu(vks_open: Open, vks_adapter: vks.Adapter) -> Open:
 
 
 @pytest.fixture
-def cuda(gpu: Open) -> None:
-    """Skips where there is no CUDA."""
+def cuda(gpu: Open) -> Iterator[None]:
+    """Skips where there is no CUDA; PyTorch, CuPy and JAX work on the GPU of this run."""
     try:
         vks.interop.cuda.driver.bindings()
     except UnsupportedError as error:
         pytest.skip(str(error))
+    with gpu() as device, ExitStack() as chosen:
+        index = vks.interop.cuda.driver.gpu_of(device).index
+        if index:  # the first is the default of all three
+            for each in _choices(index):
+                chosen.enter_context(each)
+        yield
+
+
+def _choices(index: int) -> Iterator[AbstractContextManager[Any]]:
+    if find_spec("torch"):
+        yield importlib.import_module("torch").cuda.device(index)
+    if find_spec("cupy"):
+        yield importlib.import_module("cupy").cuda.Device(index)
+    if find_spec("jax"):
+        jax = importlib.import_module("jax")
+        yield jax.default_device(jax.devices()[index])
