@@ -260,10 +260,11 @@ def signal_after_work(fence: vks.Fence, value: int, seconds: float) -> None:
     shared.signal(value)
 
 
-def _fail_soon() -> None:
+def _fail_soon(gpu: int) -> None:
     """A kernel that asserts, behind others of some 0.2 s: CUDA's context dies of it."""
     import torch
 
+    torch.cuda.set_device(gpu)
     array, index = torch.zeros(4, device="cuda"), torch.tensor([1 << 20], device="cuda")
     torch.cuda.synchronize()
     for _ in range(4):
@@ -277,7 +278,7 @@ def fail_a_kernel(fence: vks.Fence) -> tuple[list[str], float]:
     _kept.append(shared)
     reported = []
     value = 0
-    _fail_soon()
+    _fail_soon(shared.gpu.index)
     try:
         while value < 10_000:  # until CUDA has noticed
             value += 1
@@ -302,7 +303,7 @@ def fail_a_kernel_in_turns(surface: vks.Surface) -> tuple[str, float]:
     reported, start = "nothing", time.monotonic()
     try:
         with shared.access(0, 0, 30):
-            _fail_soon()
+            _fail_soon(shared.gpu.index)
         for _ in range(10_000):  # until CUDA has noticed
             start = time.monotonic()
             with shared.access(0, 0, 30):

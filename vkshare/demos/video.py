@@ -78,7 +78,7 @@ def run(stage: Stage, options: StageOptions) -> dict[str, Any]:
             start = time.monotonic()
             frames = stage.play(showing.draw, options.frames)
             seconds = time.monotonic() - start
-        return showing.report(frames, seconds)
+            return showing.report(frames, seconds)
 
 
 def _start(parts: Parts, stack: ExitStack) -> list[tuple[Child, socket.socket]]:

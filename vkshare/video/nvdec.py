@@ -31,7 +31,8 @@ class Acceleration:
         av = load_av()
         from av.codec.hwaccel import HWAccel
 
-        hardware = HWAccel("cuda", options=dict(_OPTIONS), is_hw_owned=True)
+        # The frames are in the context that is current; the number is what PyAV says of them by DLPack.
+        hardware = HWAccel("cuda", str(self._gpu.index), options=dict(_OPTIONS), is_hw_owned=True)
         with self._gpu.current():
             return av.open(*arguments, hwaccel=hardware, **options)
 
