@@ -230,8 +230,9 @@ def _nvdec(av: Any, path: str, gpu: Any) -> Any:
 
     if "cuda" not in [str(each) for each in hwaccel.hwdevices_available()]:
         pytest.skip("this PyAV is built without CUDA")
+    options: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
     try:
-        hardware = hwaccel.HWAccel("cuda", options={"primary_ctx": "0", "current_ctx": "1"}, is_hw_owned=True)
+        hardware = hwaccel.HWAccel("cuda", str(gpu.index), options=options, is_hw_owned=True)
     except TypeError as error:
         pytest.skip(f"PyAV {av.__version__} leaves no frames in CUDA's memory: {error}")
     with gpu.current():

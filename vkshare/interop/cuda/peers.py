@@ -19,13 +19,16 @@ from vkshare.interop.cuda.surface import CUDASurface
 from vkshare.util.closing import on_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from vkshare.core.surface import Surface
     from vkshare.interop.cuda.plane import MappedPlane
 
+    _Calls = list[tuple[GPU, list[tuple[Any, ...]]]]
+
 _ALREADY_ENABLED = 704  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
-_BAND = 8 << 20  # bytes at most that cross at a time, while those before are unpacked and those behind are packed
+_KEPT = 16  # boxes whose calls are kept
+_BAND = 16 << 20  # bytes at most that cross at a time, while those before are unpacked and those behind are packed
 
 
 def bridge(other: Surface, own: Surface) -> PeerBridge | None:
@@ -42,7 +45,7 @@ def bridge(other: Surface, own: Surface) -> PeerBridge | None:
 
 
 class End:
-    """One of the two surfaces in CUDA, with two streams, an event and a buffer of its GPU."""
+    """One of the two surfaces in CUDA, with two streams, events and a buffer of its GPU."""
 
     def __init__(self, surface: Surface) -> None:
         self.surface = surface
@@ -50,7 +53,7 @@ class End:
         self.gpu: GPU = self._shared._gpu
         self.stream = self.link = 0  # of its own work, and of copies to the other GPU
         self.buffer = 0  # a CUdeviceptr, of the size of all pixels
-        self._event: Any = None
+        self._events: list[Any] = []
 
     def start(self, peer: GPU) -> None:
         """Make what the copies need, and let the GPU reach its peer."""
@@ -59,7 +62,6 @@ class End:
         with self.gpu.current():
             self.stream = int(call("cuStreamCreate", driver.CUstream_flags.CU_STREAM_NON_BLOCKING.value))
             self.link = int(call("cuStreamCreate", driver.CUstream_flags.CU_STREAM_NON_BLOCKING.value))
-            self._event = call("cuEventCreate", driver.CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
             self.buffer = int(call("cuMemAlloc", nbytes, what=f"{nbytes} bytes"))
             try:
                 call("cuCtxEnablePeerAccess", driver.CUcontext(peer.context), 0)
@@ -76,37 +78,22 @@ class End:
         finally:
             self._shared._finish(view)
 
-    def send(self, other: End, offset: int, nbytes: int) -> None:
-        """Copy a part of the buffer to the other's: behind the work in this stream, and before later work in its."""
-        driver = bindings()
-        link, ends = driver.CUstream(self.link), []
-        for each in (other, self):
-            ends += [each.buffer + offset, driver.CUcontext(each.gpu.context)]
-        with self.gpu.current():
-            call("cuEventRecord", self._event, driver.CUstream(self.stream))
-            call("cuStreamWaitEvent", link, self._event, 0)
-            call("cuMemcpyPeerAsync", *ends, nbytes, link, what=f"{nbytes} bytes")
-            call("cuEventRecord", self._event, link)
-        with other.gpu.current():
-            call("cuStreamWaitEvent", driver.CUstream(other.stream), self._event, 0)
-
-    def wait_for(self, other: End) -> None:
-        """Order later work of this stream behind the work now in the other's."""
-        driver = bindings()
-        with other.gpu.current():
-            call("cuEventRecord", other._event, driver.CUstream(other.stream))
-        with self.gpu.current():
-            call("cuStreamWaitEvent", driver.CUstream(self.stream), other._event, 0)
+    def event(self, index: int) -> Any:
+        """One of the events for the order between streams."""
+        while index >= len(self._events):
+            with self.gpu.current():
+                self._events.append(call("cuEventCreate", bindings().CUevent_flags.CU_EVENT_DISABLE_TIMING.value))
+        return self._events[index]
 
     def close(self) -> None:
         """Wait for the work in the streams, and free everything."""
         self._shared.close()
         driver = bindings()
         ends = [("cuStreamDestroy", driver.CUstream(each)) for each in (self.stream, self.link) if each]
-        ends += [("cuEventDestroy", self._event)] if self._event is not None else []
+        ends += [("cuEventDestroy", each) for each in self._events]
         ends += [("cuMemFree", self.buffer)] if self.buffer else []
         self.stream = self.link = self.buffer = 0
-        self._event = None
+        self._events = []
         with contextlib.suppress(CUDAError), self.gpu.current():  # the context may have failed
             for end in ends:
                 call(*end)
@@ -124,23 +111,56 @@ class PeerBridge(Bridge[End]):
                 made.enter_context(on_error(end.close))
                 end.start(peer.gpu)
             made.pop_all()
+        self._calls: dict[tuple[bool, Box], _Calls] = {}  # by the direction and the box
 
     def _copy(self, source: End, target: End, box: Box) -> Box:
-        planes = source.surface.spec.planes()
-        if len(planes) > 1:  # boxes are in pixels of luma
+        if source.surface.spec.format.is_planar:  # boxes are in pixels of luma
             box = Box(0, 0, source.surface.width, source.surface.height)
-        boxes = [Box(0, 0, each.width, each.height) for each in planes] if len(planes) > 1 else [box]
-        at = 0
         with source.turn() as read, target.turn() as written:
-            for ours, theirs, whole in zip(read, written, boxes, strict=True):
-                pitch = whole.width * ours.shape[2] * ours.dtype.itemsize
-                for band in _bands(whole, max(1, _BAND // pitch)):
-                    ours.copy_to(source.buffer + at, pitch, source.stream, band)
-                    source.send(target, at, pitch * band.height)
-                    theirs.copy_from(target.buffer + at, pitch, target.stream, band)
-                    at += pitch * band.height
-            source.wait_for(target)  # the buffers, too, are free for the next copy
+            kind = source is self._own, box
+            if kind not in self._calls:
+                if len(self._calls) >= _KEPT:
+                    self._calls.clear()
+                self._calls[kind] = _calls(source, target, zip(read, written, strict=True), box)
+            calls = self._calls[kind]
+            for gpu, each in calls:
+                with gpu.current():
+                    for arguments in each:
+                        call(*arguments)
         return box
+
+
+def _calls(source: End, target: End, planes: Iterable[tuple[MappedPlane, MappedPlane]], box: Box) -> _Calls:
+    """The driver's calls for a copy, by the GPU whose context is current. They are the same in each turn."""
+    driver = bindings()
+    contexts = [driver.CUcontext(each.gpu.context) for each in (target, source)]
+    out, link, into = (driver.CUstream(each) for each in (source.stream, source.link, target.stream))
+    sends: list[tuple[Any, ...]] = []
+    takes: list[tuple[Any, ...]] = []
+    at = 0
+    for read, written in planes:
+        whole = Box(0, 0, read.shape[1], read.shape[0]) if source.surface.spec.format.is_planar else box
+        pitch = whole.width * read.shape[2] * read.dtype.itemsize
+        for band in _bands(whole, max(1, _BAND // pitch)):
+            nbytes = pitch * band.height
+            across = target.buffer + at, contexts[0], source.buffer + at, contexts[1], nbytes
+            packed, crossed = source.event(len(takes)), source.event(len(takes) + 1)
+            sends += [
+                read.copying(True, source.buffer + at, pitch, source.stream, band),
+                ("cuEventRecord", packed, out),
+                ("cuStreamWaitEvent", link, packed, 0),
+                ("cuMemcpyPeerAsync", *across, link),
+                ("cuEventRecord", crossed, link),
+            ]
+            takes += [
+                ("cuStreamWaitEvent", into, crossed, 0),
+                written.copying(False, target.buffer + at, pitch, target.stream, band),
+            ]
+            at += nbytes
+    taken = target.event(0)
+    takes.append(("cuEventRecord", taken, into))
+    behind = [("cuStreamWaitEvent", out, taken, 0)]  # the buffers, too, are free for the next copy
+    return [(source.gpu, sends), (target.gpu, takes), (source.gpu, behind)]
 
 
 def _bands(box: Box, rows: int) -> Iterator[Box]:

@@ -138,13 +138,19 @@ class MappedPlane:
         box
             The pixels of the plane; None: all.
         """
-        self._copy(pointer, pitch, stream, box, "src", "dst")
+        self._copy(self.copying(False, pointer, pitch, stream, box))
 
     def copy_to(self, pointer: int, pitch: int, stream: int, box: Box | None = None) -> None:
         """Copy the plane into memory of the device: as copy_from()."""
-        self._copy(pointer, pitch, stream, box, "dst", "src")
+        self._copy(self.copying(True, pointer, pitch, stream, box))
 
-    def _copy(self, pointer: int, pitch: int, stream: int, box: Box | None, theirs: str, ours: str) -> None:
+    def _copy(self, arguments: tuple[Any, ...]) -> None:
+        with self.gpu.current():
+            call(*arguments)
+
+    def copying(self, out: bool, pointer: int, pitch: int, stream: int, box: Box | None) -> tuple[Any, ...]:
+        """Return a call of the driver with its arguments: copy_to() if `out`, else copy_from()."""
+        theirs, ours = ("dst", "src") if out else ("src", "dst")
         driver, (rows, columns, channels) = bindings(), self.shape
         box = box or Box(0, 0, columns, rows)
         pixel = channels * self.dtype.itemsize
@@ -160,8 +166,7 @@ class MappedPlane:
         for name, value in sides.items():
             setattr(copy, name, value)
         copy.WidthInBytes, copy.Height = box.width * pixel, box.height
-        with self.gpu.current():
-            call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{box.width}x{box.height}")
+        return "cuMemcpy2DAsync", copy, driver.CUstream(stream)
 
 
 def _layout(spec: Spec, stride: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype[Any]]:

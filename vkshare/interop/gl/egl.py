@@ -77,6 +77,8 @@ class _EGL:
         contexts.
         """
         client = self.extensions()
+        if "EGL_EXT_device_base" in client:  # it is enumeration and query, and some say no more than that
+            client.add("EGL_EXT_device_enumeration")
         if {"EGL_EXT_device_enumeration", "EGL_EXT_platform_device"} <= client:
             count = c_int()
             self.eglQueryDevicesEXT(0, None, count)
