@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from benchmarks.measure import Timed, repeated
 from benchmarks.plan import Plan
 from vkshare.core.mirror import Mirror
 from vkshare.errors import UnsupportedError
+from vkshare.interop.cuda import driver as cuda
 
 _WIDTH, _HEIGHT = 1920, 1080
 _WHOLE, _PART = (0, 0, _WIDTH, _HEIGHT), (0, 0, _WIDTH // 8, _HEIGHT // 8)
@@ -30,6 +32,50 @@ def run(plan: Plan) -> None:
                 continue
             with plan.noting("mirror", UnsupportedError), open_device(of) as home, open_device(on) as mirrored:
                 _pair(plan, home, mirrored)
+    gpus = [each for each in vkshare.adapters("vulkan") if each.kind == "gpu"][:2]
+    if len(gpus) == 2:
+        with plan.noting("mirror", UnsupportedError), open_device(gpus[0]) as home, open_device(gpus[1]) as mirrored:
+            _two_gpus(plan, home, mirrored)
+
+
+def _two_gpus(plan: Plan, home: vkshare.Device, mirrored: vkshare.Device) -> None:
+    """4K, against the driver's copy of as many bytes between memory of its own."""
+    width, height = 3840, 2160
+    whole, part = (0, 0, width, height), (0, 0, width // 8, height // 8)
+    with (
+        home.create_surface(width, height) as surface,
+        mirrored.mirror(surface) as mirror,
+        closing(_PeerCopy(home, mirrored, 4 * width * height)) as peer,
+    ):
+        copy = repeated(peer.run)
+        for _ in plan.alone():
+            more: dict[str, Any] = {"against": "the driver's copy of the whole between memory of CUDA's"}
+            pull, push = _turns(surface, mirror, whole, None), _turns(mirror, surface, whole, None)
+            plan.race("acquire behind a change, 4K between two GPUs", {"ours": pull, "c": copy}, **more)
+            plan.race("release of a change, 4K between two GPUs", {"ours": push, "c": copy}, **more)
+            damaged = _turns(surface, mirror, part, [part])
+            plan.race("acquire behind a change of 1/64, 4K between two GPUs", {"ours": damaged, "c": copy}, **more)
+
+
+class _PeerCopy:
+    """cuMemcpyPeerAsync() between memory that CUDA has allocated on both GPUs."""
+
+    def __init__(self, home: vkshare.Device, mirrored: vkshare.Device, nbytes: int) -> None:
+        self._ends = []
+        for gpu in (cuda.gpu_of(mirrored), cuda.gpu_of(home)):
+            with gpu.current():
+                self._ends += [int(cuda.call("cuMemAlloc", nbytes)), cuda.bindings().CUcontext(gpu.context)]
+        self._gpu = gpu
+        self._nbytes = nbytes
+
+    def run(self) -> None:
+        with self._gpu.current():
+            cuda.call("cuMemcpyPeerAsync", *self._ends, self._nbytes, 0)
+            cuda.call("cuStreamSynchronize", 0)
+
+    def close(self) -> None:
+        for memory in self._ends[::2]:
+            cuda.call("cuMemFree", memory)
 
 
 def _pair(plan: Plan, home: vkshare.Device, mirrored: vkshare.Device) -> None:
