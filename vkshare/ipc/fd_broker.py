@@ -2,8 +2,8 @@
 
 A pickle is bytes, whatever transports it (a Queue, a Pipe, a pool of multiprocessing; a file). It
 has the path of a Unix socket of the sender, in a folder of the same user, and a random token. A
-thread serves the socket while fds are offered. An offer expires after LIFETIME seconds. All offers
-together have at most as many fds as a peer may have in flight; the oldest offers are dropped first.
+thread serves the socket while fds are offered. An offer expires after LIFETIME seconds. All pickles'
+offers together have at most as many fds as a peer may have in flight; the oldest offers are dropped first.
 A slow connection does not delay another one. multiprocessing's resource_sharer keeps fds until the
 process exits, needs its authkey on both sides, and a connection for each fd.
 """
@@ -19,13 +19,14 @@ import socket
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vkshare.errors import DescriptorError, InvalidCallError
 from vkshare.ipc import sockets, transport
-from vkshare.util import fd_ops
+from vkshare.util import fd_ops, forks
 from vkshare.util.closing import on_error
 
 LIFETIME = 300.0  # seconds after which the fds of a pickle are closed
@@ -51,7 +52,10 @@ class _Listener:
 
     def __init__(self) -> None:
         self._made: Path | None = None
-        self.sock, self.path = self._listen()
+        self.wakes, self._waker = socket.socketpair()  # the thread polls the first
+        with on_error(self._close_waker):
+            self.sock, self.path = self._listen()
+        self._waker.setblocking(False)
 
     def _listen(self) -> tuple[socket.socket, Path]:
         name = _PREFIX + os.urandom(8).hex()
@@ -74,15 +78,24 @@ class _Listener:
             self.path.unlink()
         self._remove_folder()
 
-    def end(self) -> None:
-        """Wake the thread that listens, which then closes the socket. No process can connect any more."""
-        self.unlink()
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)
+    def wake(self) -> None:
+        """Have the thread look again. Takes no lock."""
+        with contextlib.suppress(OSError):  # it has ended, or is to wake already
+            self._waker.send(b"x")
 
     def close(self) -> None:
         self.unlink()
         self.sock.close()
+        self._close_waker()
+
+    def leave(self) -> None:
+        """Close what a forked child has of it: the path is the parent's."""
+        self.sock.close()
+        self._close_waker()
+
+    def _close_waker(self) -> None:
+        self.wakes.close()
+        self._waker.close()
 
     def _remove_folder(self) -> None:
         if self._made is not None:
@@ -113,14 +126,16 @@ class FdBroker:
     """The offers of this process, the oldest first, and the thread that serves them while there are any."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a garbage collection may withdraw an offer within any call
+        self.lock = threading.Lock()
         self.offers: dict[bytes, _Offer] = {}
+        self._withdrawn: deque[bytes] = deque()  # tokens whose offers are to end
         self.listener: _Listener | None = None
 
     def offer(self, fds: Sequence[int], *, keep: bool) -> tuple[str, bytes]:
         token = os.urandom(_TOKEN_SIZE)
         entry = _Offer(fd_ops.duplicate_all(fds), time.monotonic() + LIFETIME, keep)
         with on_error(lambda: fd_ops.close_all(entry.fds)), on_error(lambda: self.offers.pop(token, None)), self.lock:
+            self._drop_withdrawn()
             self._make_room(len(entry.fds))
             if self.listener is None:
                 self._open()
@@ -137,16 +152,21 @@ class FdBroker:
     def _make_room(self, n_fds: int) -> None:
         most = transport.quota()
         fleeting = [token for token, entry in self.offers.items() if not entry.keep]
-        while fleeting and sum(len(p.fds) for p in self.offers.values()) + n_fds > most:
+        while fleeting and sum(len(self.offers[token].fds) for token in fleeting) + n_fds > most:
             self._drop(fleeting.pop(0))
 
     def withdraw(self, token: bytes) -> None:
-        with self.lock:
+        """Takes no lock: a garbage collection may call it within any other call, in the thread that has the lock."""
+        self._withdrawn.append(token)
+        listener = self.listener
+        if listener is not None:
+            listener.wake()
+
+    def _drop_withdrawn(self) -> None:
+        while self._withdrawn:
+            token = self._withdrawn.popleft()
             if token in self.offers:
                 self._drop(token)
-                if not self.offers and self.listener is not None:
-                    self.listener.end()
-                    self.listener = None
 
     def _drop(self, token: bytes) -> None:
         fd_ops.close_all(self.offers.pop(token).fds)
@@ -157,6 +177,7 @@ class FdBroker:
         while (until := self._next_expiry(listener)) is not None:
             now = time.monotonic()
             poll = select.poll()
+            poll.register(listener.wakes, select.POLLIN)
             for fd, one in requests.items():
                 poll.register(fd, 0 if one.token else select.POLLIN)
             if len(requests) < _MAX_CONNECTIONS and now >= pause:
@@ -164,10 +185,12 @@ class FdBroker:
             again = [now + _ACCEPT_PAUSE] if any(one.token for one in requests.values()) else []
             until = min([until, *again, *(one.expires for one in requests.values()), *([pause] if now < pause else [])])
             for fd, events in poll.poll(max(1, int((until - now) * 1000) + 1)):
-                if fd in requests:
+                if fd == listener.wakes.fileno():
+                    listener.wakes.recv(4096)
+                elif fd in requests:
                     requests[fd].receive(events)
                 elif (sock := sockets.accept(listener.sock)) is not None:
-                    requests[sock.fileno()] = _Request(sock, time.monotonic() + _REQUEST_TIMEOUT)
+                    requests[sock.fileno()] = _Request(forks.close_in_child(sock), time.monotonic() + _REQUEST_TIMEOUT)
                 else:
                     pause = time.monotonic() + _ACCEPT_PAUSE
             now = time.monotonic()
@@ -177,12 +200,13 @@ class FdBroker:
             one.sock.close()
 
     def _next_expiry(self, listener: _Listener) -> float | None:
-        """Return when the oldest offer expires. Without offers for the listener, close it and return None."""
+        """Return when the oldest offer expires. Without offers, close the listener and return None."""
         with self.lock:
+            self._drop_withdrawn()
             now = time.monotonic()
             for token in [token for token, entry in self.offers.items() if entry.expires <= now and not entry.keep]:
                 self._drop(token)
-            if self.offers and self.listener is listener:
+            if self.offers:
                 return min((each.expires for each in self.offers.values() if not each.keep), default=now + LIFETIME)
             listener.close()
             if self.listener is listener:
@@ -216,9 +240,10 @@ class FdBroker:
         for entry in self.offers.values():
             fd_ops.close_all(entry.fds)
         if self.listener is not None:
-            self.listener.sock.close()  # the path is the parent's
-        self.lock = threading.RLock()  # a thread of the parent may have held it
+            self.listener.leave()
+        self.lock = threading.Lock()  # a thread of the parent may have held it
         self.offers, self.listener = {}, None
+        self._withdrawn.clear()
 
 
 @dataclass(slots=True)
@@ -278,7 +303,7 @@ def fetch(shared: tuple[str, bytes], most_fds: int = transport.MAX_FDS) -> list[
     if answer == _FOUND:
         return fds
     fd_ops.close_all(fds)
-    why = f"this pickle was opened before, or not within {LIFETIME:.0f} s"
+    why = f"this pickle was opened before, or not within {LIFETIME:.0f} s, or newer ones took its place"
     raise _refused("has them no more", why)
 
 

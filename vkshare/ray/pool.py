@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _LOOK = 0.002  # seconds between two looks whether a reader has let go
+_WAIT = 0.25  # seconds at most until a call of frame() looks again, although no surface seems to have come back
+_COLLECT = 1.0  # seconds of waiting after which frames in cycles of references are collected
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +93,14 @@ class Pool(FlagClosing):
         self._count = arguments.integer("count", count, 1, 64)
         self._device = device
         self._make: Callable[[], Surface] = lambda: device.create_surface(width, height, format, **options)
-        self._changed = threading.Condition()  # guards the slots and the counts
+        self._lock = threading.Lock()  # guards all below but what the ends of frames change
+        self._slots: set[_Slot] = set()  # all
         self._free: list[_Slot] = []
-        self._alive = self._frames = self._waits = self._drops = self._recovered = 0
+        self._frames = self._waits = self._drops = self._recovered = 0
+        # A frame may end in a garbage collection, within any call, so that its end takes no lock.
+        self._returned: deque[_Slot] = deque()  # slots whose frames have ended
+        self._bell = threading.Lock()  # a call of frame() waits for it; free once a surface has come back
+        self._bell.acquire()
         self._free.append(self._new_slot())  # its errors come here
         self._closed = False
 
@@ -130,36 +141,58 @@ class Pool(FlagClosing):
 
     def statistics(self) -> PoolStatistics:
         """Returns a snapshot."""
-        with self._changed:
-            return PoolStatistics(self._count, self._alive, self._frames, self._waits, self._drops, self._recovered)
+        with self._lock:
+            alive = len(self._slots) - len(self._free) - len(self._returned)
+            return PoolStatistics(self._count, alive, self._frames, self._waits, self._drops, self._recovered)
 
     def close(self) -> None:
         """Closes the surfaces. Frames that are alive keep theirs for as long. Idempotent."""
         if self._closed:
             return
         self._own.check()
-        with self._changed:
+        with self._lock:
             self._closed = True
             free, self._free = self._free, []
-            self._changed.notify_all()
         for slot in free:
-            slot.end()
+            self._end(slot)
+        self._end_returned()
+        self._ring()
 
     # ---- slots ------------------------------------------------------------------------------------------------------
 
     def _new_slot(self) -> _Slot:
         surface = self._make()
-        return _Slot(surface, offers.make(surface))
+        slot = _Slot(surface, offers.make(surface))
+        self._slots.add(slot)
+        return slot
+
+    def _end(self, slot: _Slot) -> None:
+        self._slots.discard(slot)
+        slot.end()
+
+    def _end_returned(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._end(self._returned.popleft())
+
+    def _ring(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it is free already
+            self._bell.release()
 
     def _begin(self, deadline: Deadline) -> Surface:
         """A handle of a surface that no frame has, which owns it. The surface comes back with the handle's end."""
-        has_waited = False
-        with self._changed:
-            while True:
+        start: float | None = None  # of the wait
+        while True:
+            with self._lock:
                 if self._closed:
+                    self._ring()  # for the next one that waits
                     raise ClosedError("this Pool is closed")
+                while self._returned:
+                    self._free.append(self._returned.popleft())
                 frame = self._next_free()
                 if frame is not None:
+                    if self._free:
+                        self._ring()
                     return frame
                 left = deadline.left()
                 if left == 0:
@@ -169,18 +202,22 @@ class Pool(FlagClosing):
                         "consumers are slower than this producer; wait longer, drop the frame, or give the pool a "
                         "larger count"
                     )
-                self._waits += not has_waited
-                has_waited = True
+                self._waits += start is None
                 # A surface that a reader owns still is free for no call: its release wakes none.
-                waits = [each for each in (left, _LOOK if self._free else None) if each is not None]
-                self._changed.wait(min(waits, default=None))
+                pause = min(_LOOK if self._free else _WAIT, _WAIT if left is None else left)
+            if start is None:
+                start = time.monotonic()
+            elif time.monotonic() - start > _COLLECT:
+                start = float("inf")
+                gc.collect()
+            self._bell.acquire(timeout=pause)
 
     def _next_free(self) -> Surface | None:
         for slot in list(self._free):
             frame = self._owned(slot)
             if frame is not None:
                 return frame
-        if self._alive + len(self._free) < self._count:
+        if len(self._slots) < self._count:
             self._free.append(self._new_slot())
             return self._owned(self._free[-1])
         return None
@@ -195,31 +232,30 @@ class Pool(FlagClosing):
             mutex = slot.surface.mutex.statistics()
             if mutex.state == "free" and mutex.key != 0:  # a reader has spoilt it: no party waits for that key
                 self._free.remove(slot)
-                slot.end()
+                self._end(slot)
             return None
         except AbandonedError:  # a reader died with it
             frame.recover()
             self._recovered += 1
         self._free.remove(slot)
-        self._alive += 1
         self._frames += 1
         weakref.finalize(frame, self._return, slot).atexit = False
         offers.note(frame, slot.offer)
         return frame
 
     def _return(self, slot: _Slot) -> None:
-        """No reference of the frame is alive. Any thread, also in a garbage collection."""
-        with self._changed:
-            self._alive -= 1
-            if not self._closed:
-                self._free.append(slot)
-            self._changed.notify()
+        """No reference of the frame is alive. Any thread, also in a garbage collection: takes no lock."""
+        if not self._own.is_here:  # a forked child: the surface is its parent's
+            return
+        self._returned.append(slot)
         if self._closed:
-            slot.end()
+            self._end_returned()
+        else:
+            self._ring()
 
     def _is_lost(self) -> bool:
         return not self._closed and self._own.is_here
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self._alive} of {self._count} frames alive"
+        state = "closed" if self._closed else f"{self.statistics().alive} of {self._count} frames alive"
         return f"<vkshare.ray.Pool {state}>"

@@ -213,12 +213,34 @@ def test_fds_that_nobody_fetches_are_bounded_and_the_newest_are_kept(
     with surface.export() as descriptor:
         before = len(open_fds())
         pickled = [pickle.dumps(descriptor) for _ in range(100)]
-        assert len(open_fds()) <= before + 9 + 1  # the socket at which they are fetched
+        assert len(open_fds()) <= before + 9 + 3  # where they are fetched, and two to wake the thread that serves them
         kept = 9 // descriptor.fd_count
         with pytest.raises(DescriptorError, match="has them no more"):
             pickle.loads(pickled[-kept - 1])
         for each in pickled[-kept:]:
             pickle.loads(each).close()
+
+
+@pytest.mark.rule("I8")
+def test_kept_offers_take_no_room_of_pickles(surface: vks.Surface, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "quota", lambda: 9)
+    with surface.export() as descriptor:
+        kept = [fd_broker.offer(descriptor._fds, keep=True) for _ in range(10)]
+        pickled = [pickle.dumps(descriptor) for _ in range(9 // descriptor.fd_count)]
+        for each in pickled:
+            pickle.loads(each).close()
+        for offer in kept:
+            fd_broker.withdraw(offer)
+
+
+@pytest.mark.rule("I8", "X11")
+def test_an_offer_is_withdrawn_while_the_same_thread_makes_another(surface: vks.Surface) -> None:
+    """As a garbage collection does."""
+    with surface.export() as descriptor:
+        shared = fd_broker.offer(descriptor._fds, keep=True)
+        with fd_broker._broker.lock:
+            fd_broker.withdraw(shared)
+        wait_until(lambda: fd_broker._broker.listener is None)
 
 
 @pytest.mark.rule("I8")

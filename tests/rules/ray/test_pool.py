@@ -8,10 +8,12 @@ import time
 
 import numpy as np
 import pytest
+from support.child_processes import in_child
 from support.fd_counts import open_fds
 
 import vkshare as vks
 from vkshare.ray import Pool
+from vkshare.ray import pool as pool_module
 
 pytestmark = pytest.mark.rule("G5")
 
@@ -143,6 +145,57 @@ def test_close_ends_waits_and_leaves_frames_that_are_alive(vks_device: vks.Devic
     vks_device.record()  # what was destroyed is freed
     assert vks_device.statistics().surfaces == 0
     assert len(open_fds() - before) <= 3  # a thread's that serves descriptors
+
+
+def test_a_frame_ends_within_any_call_of_the_pool(vks_device: vks.Device) -> None:
+    """As in a garbage collection, in the thread that has the pool's lock."""
+    with Pool(vks_device, 16, 8, count=1) as pool:
+        frame = filled(pool, 1)
+        with pool._lock:
+            del frame
+        assert number_of(filled(pool, 2, 0)) == 2
+
+
+def test_a_frame_that_ends_between_the_look_and_the_wait_ends_the_wait(
+    vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_WAIT", 60)
+    with Pool(vks_device, 16, 8, count=1) as pool:
+        frames = [filled(pool, 1)]
+        look = pool._next_free
+
+        def then_one_ends() -> vks.Surface | None:
+            found = look()
+            frames.clear()
+            return found
+
+        monkeypatch.setattr(pool, "_next_free", then_one_ends)
+        start = time.monotonic()
+        assert number_of(filled(pool, 2)) == 2
+        assert time.monotonic() - start < 30
+
+
+def test_frames_in_cycles_come_back_while_nothing_else_is_made(
+    vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_COLLECT", 0.05)
+    with Pool(vks_device, 16, 8, count=1) as pool:
+        cycle: list[object] = [filled(pool, 1)]
+        cycle.append(cycle)
+        del cycle
+        assert number_of(filled(pool, 2)) == 2
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_forked_child_that_drops_a_frame_leaves_it_to_its_parent(vks_device: vks.Device, is_closed: bool) -> None:
+    if vks_device.backend != "cpu":
+        pytest.skip("a fork with a Vulkan driver's threads")
+    with Pool(vks_device, 16, 8, count=1) as pool:
+        frames = [filled(pool, 1)]
+        if is_closed:
+            pool.close()
+        in_child(frames.clear)
+        assert number_of(frames[0]) == 1
 
 
 @pytest.mark.parametrize("count", [0, 65, "3"])

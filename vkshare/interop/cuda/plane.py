@@ -145,8 +145,9 @@ class MappedPlane:
         self._copy(self.copying(True, pointer, pitch, stream, box))
 
     def _copy(self, arguments: tuple[Any, ...]) -> None:
+        width = arguments[1].WidthInBytes // (self.shape[2] * self.dtype.itemsize)
         with self.gpu.current():
-            call(*arguments)
+            call(*arguments, what=f"{width}x{arguments[1].Height}")
 
     def copying(self, out: bool, pointer: int, pitch: int, stream: int, box: Box | None) -> tuple[Any, ...]:
         """Return a call of the driver with its arguments: copy_to() if `out`, else copy_from()."""
