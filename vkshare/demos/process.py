@@ -44,7 +44,8 @@ class Child:
         """
         status, theirs = os.pipe()
         text = json.dumps([*arguments, os.getpid(), theirs], default=asdict)
-        command = [sys.executable, "-c", f"from {module} import main; main()", text]
+        # -P: no file of the folder in which the demo is started hides a package.
+        command = [sys.executable, "-P", "-c", f"from {module} import main; main()", text]
         try:
             with on_error(lambda: os.close(status)):
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs, *fds))

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkshare.core.access import give_back
+from vkshare.core.device import Device
 from vkshare.core.surface import Surface
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError
 from vkshare.ray import offers
@@ -22,10 +23,6 @@ from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing
 from vkshare.util.deadline import Deadline
 from vkshare.util.forks import OwnLock
-
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
-
 
 _LOOK = 0.002  # seconds between two looks whether a reader has let go
 _WAIT = 0.25  # seconds at most until a call of frame() looks again, although no surface seems to have come back
@@ -90,6 +87,7 @@ class Pool(FlagClosing):
     ) -> None:
         self._closed = True
         self._own = OwnLock(self)
+        arguments.instance("device", device, Device, "vkshare.Device")
         self._count = arguments.integer("count", count, 1, 64)
         self._device = device
         self._make: Callable[[], Surface] = lambda: device.create_surface(width, height, format, **options)

@@ -204,6 +204,11 @@ def test_a_count_that_there_is_not_is_refused(vks_device: vks.Device, count: obj
         Pool(vks_device, 8, 8, count=count)  # type: ignore[arg-type]
 
 
+def test_a_device_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"device must be a vkshare\.Device"):
+        Pool(None, 16, 8)  # type: ignore[arg-type]
+
+
 def test_a_pool_that_is_not_closed_is_a_resource_warning(vks_device: vks.Device) -> None:
     pool = Pool(vks_device, 8, 8)
     with pytest.warns(ResourceWarning, match="Pool"):

@@ -104,7 +104,7 @@ def open_memory(spec: SpecOf, memory: MemoryHandle) -> CpuMemory[SpecOf]:
             raise UnsupportedError(
                 f"opening memory of kind {memory.kind!r} on the CPU backend",
                 "its memory belongs to a Vulkan driver",
-                "open it on a device of the same adapter, or create it on the CPU backend",
+                "open it on a device of the same adapter, or have an image of it here: device.mirror()",
             )
         mapping = host_memory.open_pages(spec, memory)
     return CpuMemory(spec, memory.fd, memory.stride, mapping)
