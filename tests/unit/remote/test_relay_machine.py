@@ -200,7 +200,7 @@ def test_a_long_random_life_of_programs_loses_and_doubles_no_turn() -> None:
         lambda: life.write_local(n(12), n(12), n(1000)),
         lambda: life.die(n(12)),
         life.lose,
-        lambda: life.new_session() if dice.random() < 0.05 else None,
+        lambda: life.new_session() if dice.random() < 0.2 else None,
         lambda: life.remoting.settle() if dice.random() < 0.05 else None,
     ]
     try:
