@@ -148,8 +148,9 @@ class Endless:
                 arguments = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
             except OSError:  # it has ended since it was listed
                 continue
-            if len(arguments) > 3 and b"vkshare.demos.desktop" in arguments[2]:
-                found[json.loads(arguments[3])[0].get("name", "compositor")] = int(each)
+            *_, code, words, _ = [b"", b"", *arguments]  # the last one ends the line
+            if b"vkshare.demos.desktop" in code:
+                found[json.loads(words)[0].get("name", "compositor")] = int(each)
         return found
 
     def wait_for(self, condition: Callable[[dict[str, int]], bool]) -> dict[str, int]:
