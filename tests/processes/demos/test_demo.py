@@ -205,7 +205,7 @@ class Run:
             if entry.name.isdigit() and _parent(int(entry.name)) == self.process.pid:
                 with contextlib.suppress(IndexError, ValueError, OSError):  # the last: it has ended since it was listed
                     arguments = (entry / "cmdline").read_bytes().split(b"\0")
-                    found[("renderer", "text", "checker")[json.loads(arguments[3])[1]]] = int(entry.name)
+                    found[("renderer", "text", "checker")[json.loads(arguments[-2])[1]]] = int(entry.name)
         return found
 
     def _released(self, frame: int) -> bool:
