@@ -85,8 +85,7 @@ class _Listener:
 
     def close(self) -> None:
         self.unlink()
-        self.sock.close()
-        self._close_waker()
+        self.leave()
 
     def leave(self) -> None:
         """Close what a forked child has of it: the path is the parent's."""
