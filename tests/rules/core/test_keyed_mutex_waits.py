@@ -260,7 +260,7 @@ def test_threads_of_one_handle_that_wait_together_share_one_ownership(vks_open: 
     surface.release(1)
     wait_until(lambda: "owned" in outcomes)
     assert outcomes.count("owned") == 1
-    # The others wait on, for the key, or are told that their handle owns: never are there two owners at once.
+    # The others wait on, for the key, or get the error that their handle owns: never are there two owners at once.
     while any(thread.is_alive() for thread in threads):
         if other.is_owned:
             other.release(1)
