@@ -114,6 +114,11 @@ typedef struct vks_color {
     uint8_t primaries, transfer, matrix, range, siting;
 } vks_color;
 
+/* A rectangle of pixels; empty where a side is 0. */
+typedef struct vks_box {
+    uint32_t x, y, width, height;
+} vks_box;
+
 typedef enum vks_status {
     VKS_OK = 0,
     VKS_TIMEOUT,       /* the deadline passed; nothing changed */

@@ -125,6 +125,11 @@ inline void end(vks_queue *queue)
     vks_queue_close(queue);
     vks_queue_unref(queue);
 }
+inline void end(vks_mirror *mirror)
+{
+    vks_mirror_close(mirror);
+    vks_mirror_unref(mirror);
+}
 inline void end(vks_event_queue *event_queue)
 {
     vks_event_queue_close(event_queue);
@@ -198,6 +203,7 @@ using device = guard<vks_device, detail::end>; // its end shuts the device down
 using surface = guard<vks_surface, detail::end>;
 using fence = guard<vks_fence, detail::end>;
 using queue = guard<vks_queue, detail::end>;
+using mirror = guard<vks_mirror, detail::end>;
 using event_queue = guard<vks_event_queue, detail::end>;
 using swapchain = guard<vks_swapchain, detail::end>;
 using display = guard<vks_display, detail::end>;
@@ -245,6 +251,10 @@ inline fence open_fence(vks_device *on, const fence_descriptor &from)
 {
     return detail::made<fence, vks_fence>(
         [&](vks_fence **out) { return vks_fence_open_descriptor(on, from.get(), out); });
+}
+inline mirror create_mirror(vks_device *on, const vks_surface_descriptor &of)
+{
+    return detail::made<mirror, vks_mirror>([&](vks_mirror **out) { return vks_device_mirror(on, &of, out); });
 }
 inline event_queue create_event_queue() { return detail::made<event_queue, vks_event_queue>(vks_event_queue_create); }
 inline queue open_queue(vks_device *on, int page_fd, vks_end end, vks_surface *const *surfaces, uint32_t count)

@@ -393,6 +393,43 @@ vks_status vks_queue_export_descriptor(const int *page_fds, uint32_t n_queues, v
  * vks_surface_open_image(): VKS_FOREIGN_DEVICE, VKS_UNSUPPORTED, VKS_FULL. */
 vks_status vks_queue_open_surfaces(vks_device *device, const vks_queue_descriptor *descriptor, vks_surface **surfaces);
 
+/* ---- mirrors: a surface on a device that cannot open its memory ------------------------------------------------- */
+
+/* A handle of another adapter's surface, with an image of its own on the device (rules G1 and G2). Its
+ * turns are for one thread at a time; all other functions are for any. */
+typedef struct vks_mirror vks_mirror;
+
+typedef struct vks_mirror_statistics {
+    uint64_t pulls, pushes;              /* copies from the other adapter's image, and to it */
+    uint64_t pulled_bytes, pushed_bytes; /* of pixels */
+} vks_mirror_statistics;
+
+/* Makes a mirror of a descriptor's surface; the descriptor stays the caller's. The CPU copies, by way
+ * of a device of the other adapter that the mirror opens. Where the device can open the memory, the
+ * mirror has no other image, and copies nothing. Blocks while drivers are loaded. *out is a reference.
+ * VKS_FOREIGN_DEVICE: this process has no such adapter. VKS_UNSUPPORTED: the device has no such
+ * images, or the CPU sees no rows of the format, as of depth on Vulkan. Else as
+ * vks_surface_open_image(). */
+vks_status vks_device_mirror(vks_device *device, const vks_surface_descriptor *descriptor, vks_mirror **out);
+/* The image on the device, which is owned in a turn of the mirror. The mirror's reference. */
+vks_surface *vks_mirror_surface(const vks_mirror *mirror);
+/* The handle that shares the keyed mutex, for its fds, keys and generation. The mirror's reference. */
+vks_surface *vks_mirror_party(const vks_mirror *mirror);
+/* Acquires and recovers as vks_surface_acquire() and vks_surface_recover() do, and copies what others
+ * have changed since the mirror's last turn. Both block, also for the work on what is copied.
+ * VKS_INTERRUPTED: the next call goes on, and a release gives it up. */
+vks_status vks_mirror_acquire(vks_mirror *mirror, uint64_t key, uint64_t deadline);
+vks_status vks_mirror_recover(vks_mirror *mirror, uint64_t deadline);
+/* Copies back what this turn has changed, all of it inside `damage` (empty: nothing; NULL: perhaps
+ * everything), and releases. Blocks for the work on it. VKS_TIMEOUT: it is still owned; VKS_INTERRUPTED,
+ * too, and the same call is the next one, before anything is drawn. VKS_BAD_VALUE: the box is not inside the surface.
+ * VKS_NOT_OWNER, VKS_ABANDONED. */
+vks_status vks_mirror_release(vks_mirror *mirror, uint64_t key, const vks_box *damage, uint64_t deadline);
+void vks_mirror_get_statistics(const vks_mirror *mirror, vks_mirror_statistics *out);
+void vks_mirror_close(vks_mirror *mirror); /* of both images; blocks as vks_surface_close(). Idempotent */
+void vks_mirror_ref(vks_mirror *mirror);
+void vks_mirror_unref(vks_mirror *mirror);
+
 /* ---- read-only views of pages, for vkshare ps (K33) ---- */
 
 typedef struct vks_slot_view {

@@ -78,11 +78,6 @@ uint32_t vks_surface_generation(const vks_surface *surface);
 /* The meaning of the codes, as the surface was made. General statuses only. */
 vks_status vks_surface_get_color(const vks_surface *surface, vks_color *out);
 
-/* A rectangle of pixels; empty where a side is 0. */
-typedef struct vks_box {
-    uint32_t x, y, width, height;
-} vks_box;
-
 /* A turn, for mirrors (docs/spec/protocol.md, "Damage"). */
 typedef struct vks_turn {
     uint64_t writes; /* grows with each submission of the handle that may write; writes of the CPU do not count */

@@ -19,7 +19,7 @@
     X(GetImageSubresourceLayout) X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(MapMemory) X(GetMemoryFdKHR)     \
     X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
     X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage) X(CmdClearDepthStencilImage) X(CreateBuffer)      \
-    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer) X(CmdSetDeviceMask)
+    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer) X(CmdSetDeviceMask) X(CmdCopyImage)
 /* clang-format on */
 
 /* A plane of a surface, as an image of its own in the surface's memory. */

@@ -144,6 +144,7 @@ DROP(vks_commands, (void), vks_commands_unref)
 DROP(vks_work, (void), vks_work_unref)
 DROP(vks_event_queue, vks_event_queue_close, vks_event_queue_unref)
 DROP(vks_queue, vks_queue_close, vks_queue_unref)
+DROP(vks_mirror, vks_mirror_close, vks_mirror_unref)
 DROP(vks_swapchain, vks_swapchain_close, vks_swapchain_unref)
 DROP(vks_display, vks_display_shutdown, vks_display_unref)
 DROP(vks_dispatcher, vks_dispatcher_close, vks_dispatcher_unref)
@@ -183,6 +184,7 @@ POOL(vks_commands, 8, 0)
 POOL(vks_work, 6, 0)
 POOL(vks_event_queue, 4, 0)
 POOL(vks_queue, 6, 0)
+POOL(vks_mirror, 4, 0)
 POOL(vks_swapchain, 2, 0)
 POOL(vks_display, 4, 0)
 POOL(vks_dispatcher, 4, 0)
@@ -342,6 +344,7 @@ void arguments_close(void)
     empty_vks_dispatcher();
     empty_vks_display();
     empty_vks_queue();
+    empty_vks_mirror();
     empty_vks_work();
     argument_no_submissions();
     empty_vks_commands();

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADERS = ("vkshare.h", "vkshare_surface.h", "vkshare_ipc.h", "vkshare_vulkan.h", "vkshare_present.h")
-OBJECTS = "device surface fence commands work event_queue queue swapchain display dispatcher observer"
+OBJECTS = "device surface fence commands work event_queue queue mirror swapchain display dispatcher observer"
 POOLS = {f"vks_{name}" for name in OBJECTS.split()}
 KEPT = {"vks_submission", "vks_frame", "vks_surface_descriptor", "vks_fence_descriptor", "vks_queue_descriptor"}
 
 # Pointers that may be NULL, and those that may be while the count behind them is 0.
 OPTIONAL_OUTPUTS = {"vks_semaphore_point *signal"}
-OPTIONAL = {"user", "inbox", "mailbox", "pixels", "metadata", "slots"}
+OPTIONAL = {"user", "inbox", "mailbox", "pixels", "metadata", "slots", "damage"}
 COUNTED = {
     "tokens": "capacity",
     "results": "capacity",

@@ -17,6 +17,7 @@ typedef struct vks_device vks_device; typedef struct vks_surface vks_surface; ty
 typedef struct vks_error { int status; int64_t code; char text[232]; } vks_error;
 const vks_error *vks_last_error(void);
 uint64_t vks_now(void);
+void vks_set_interrupt_interval(uint64_t);
 typedef struct { const char *name; uint32_t held_limit, raster_threads; void *vulkan; } vks_device_info;
 int vks_device_create(const vks_device_info *, vks_device **);
 void vks_device_shutdown(vks_device *);
@@ -87,6 +88,18 @@ int vks_queue_descriptor_recv(int, uint64_t, vks_queue_descriptor *);
 void vks_queue_descriptor_close(vks_queue_descriptor *);
 int vks_queue_export_descriptor(const int *, uint32_t, vks_surface *const *, uint32_t, vks_queue_descriptor *);
 int vks_queue_open_surfaces(vks_device *, const vks_queue_descriptor *, vks_surface **);
+typedef struct vks_mirror vks_mirror;
+typedef struct { uint32_t x, y, width, height; } vks_box;
+typedef struct { uint64_t pulls, pushes, pulled_bytes, pushed_bytes; } vks_mirror_statistics;
+int vks_device_mirror(vks_device *, const vks_surface_descriptor *, vks_mirror **);
+vks_surface *vks_mirror_surface(const vks_mirror *);
+vks_surface *vks_mirror_party(const vks_mirror *);
+int vks_mirror_acquire(vks_mirror *, uint64_t, uint64_t);
+int vks_mirror_recover(vks_mirror *, uint64_t);
+int vks_mirror_release(vks_mirror *, uint64_t, const vks_box *, uint64_t);
+void vks_mirror_get_statistics(const vks_mirror *, vks_mirror_statistics *);
+void vks_mirror_close(vks_mirror *);
+void vks_mirror_unref(vks_mirror *);
 int vks_surface_pixels(vks_surface *, void **, size_t *);
 int vks_surface_acquire(vks_surface *, uint64_t, uint64_t);
 int vks_surface_cpu_access(vks_surface *, uint64_t);
@@ -176,6 +189,10 @@ class Library:
 
     def deadline(self, seconds: float = 10) -> int:
         return int(self._core.vks_now() + seconds * SECOND)
+
+    def once(self, name: str, *arguments: Any) -> str:
+        """Return the status of one call, INTERRUPTED too."""
+        return STATUSES[getattr(self._core, f"vks_{name}")(*arguments)]
 
     def make(self, name: str, kind: str, *arguments: Any) -> Any:
         """Return what vks_NAME(..., KIND *) makes."""
