@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from vkshare.util.closing import on_error
 
 _FIND_TIMEOUT = 1.0  # seconds that find() waits for publishers which do not answer
 _OPEN_TIMEOUT = 10.0  # seconds for a publisher to make a pipe
+_NO_PUBLICATION = (errno.EPROTOTYPE, errno.ELOOP)  # a socket of another kind has the path, or a link
 _MOST_ATTEMPTS = 3  # to open a source that ends or changes its size meanwhile
 
 
@@ -100,8 +102,6 @@ def open_published(name: str | Published, device: Device) -> Surface | Receiver[
     """
     arguments.instance("device", device, Device)
     text = _text_of(name)
-    if look_up(text).kind not in ("surface", "pipe"):
-        return watch_named(text, device, 3)
     for _ in range(_MOST_ATTEMPTS - 1):
         with contextlib.suppress(DescriptorError, ClosedError):  # it has ended, and may have been published again
             return _open(text, device)
@@ -109,6 +109,8 @@ def open_published(name: str | Published, device: Device) -> Surface | Receiver[
 
 
 def _open(name: str, device: Device) -> Surface | Receiver[Any]:
+    if look_up(name).kind not in ("surface", "pipe"):
+        return watch_named(name, device, 3)
     call, what = _call(name, names.OPEN)
     with contextlib.closing(call):
         if what.kind == "surface":
@@ -156,6 +158,10 @@ def _call(name: str, operation: int, count: int = 0) -> tuple[names.Call, names.
             call = names.call(path, operation, count, timeout=_OPEN_TIMEOUT)
         except (FileNotFoundError, ConnectionError):  # none, a dead one, or one that ends just now
             continue
+        except OSError as error:
+            if error.errno in _NO_PUBLICATION:
+                continue
+            raise
         with on_error(call.close):
             return call, call.answer(_OPEN_TIMEOUT)
     there = ", ".join(repr(each.name) for each in find()) or "none"

@@ -265,7 +265,7 @@ class Call:
         try:
             data, _, flags, _ = self.sock.recvmsg(LONGEST_ANSWER)  # fds that come without room are closed
         except OSError as error:
-            raise ClosedError(f"process {self.pid} ended the connection: {error}") from None
+            raise ClosedError(f"process {self.pid} ended the connection: {error.strerror}") from None
         if not data:
             raise ClosedError(f"process {self.pid} ended the connection: the name has ended")
         if flags & socket.MSG_TRUNC:

@@ -8,6 +8,7 @@ import fcntl
 import os
 import socket
 import stat
+import threading
 from pathlib import Path
 
 from vkshare.errors import InvalidCallError
@@ -15,6 +16,7 @@ from vkshare.ipc import sockets
 from vkshare.util import fd_ops, forks
 
 _LONGEST_PID = 20  # bytes of a lock file
+_LARGEST_PID = 1 << 22  # of Linux
 
 
 class LockedListener:
@@ -43,6 +45,8 @@ class LockedListener:
     def __init__(self, path: Path, kind: int = socket.SOCK_STREAM, backlog: int = 64) -> None:
         self.path = path
         self._pid = os.getpid()
+        self._has_files = True
+        self._ending = threading.RLock()  # the lock is not dropped before another thread has removed the files
         sockets.make_folder(path.parent)
         with contextlib.ExitStack() as made:
             self.sock = made.enter_context(socket.socket(socket.AF_UNIX, kind))
@@ -61,10 +65,12 @@ class LockedListener:
         """
         if self._pid != os.getpid():
             return
-        self._pid = 0
-        for left in (self.path, lock_path(self.path)):
-            with contextlib.suppress(OSError):
-                left.unlink()
+        with self._ending:
+            if self._has_files:
+                self._has_files = False
+                for left in (self.path, lock_path(self.path)):
+                    with contextlib.suppress(OSError):
+                        left.unlink()
 
     def close(self) -> None:
         """Closes the socket and removes its files. Idempotent. A forked child's copy leaves the files alone."""
@@ -106,7 +112,7 @@ def _lock(path: Path) -> int:
     """Locks the lock file; returns its fd. Tries again if the previous owner removed the file meanwhile."""
     name = lock_path(path)
     while True:
-        fd = os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = _open_lock(name)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(FileNotFoundError):
@@ -124,9 +130,18 @@ def _lock(path: Path) -> int:
         os.close(fd)
 
 
+def _open_lock(name: Path) -> int:
+    """Opens the lock file. InvalidCallError: another kind of file has its name."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(name.lstat().st_mode):
+            raise InvalidCallError(f"{name} is no file of this user's locks: remove it, or give another path")
+    return os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
 def _written_pid(fd: int) -> int:
     with contextlib.suppress(OSError, ValueError):
-        return int(os.pread(fd, _LONGEST_PID, 0))
+        pid = int(os.pread(fd, _LONGEST_PID, 0))
+        return pid if 0 < pid <= _LARGEST_PID else 0
     return 0
 
 

@@ -112,6 +112,7 @@ class Host(FlagClosing):
             on_end=on_end,
             on_state=lambda state, why: soon(lambda: self._changed(state, why)),
             on_room=lambda: soon(self._relay.has_room),
+            may_begin=self._relay.has_opened,
         )
 
     def _contained(self, link: Link, generation: int, call: Callable[[], object]) -> None:

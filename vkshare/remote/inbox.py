@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from vkshare.remote.link_messages import CONTROL, LANE_WINDOW, MAX_LANES, Acknowledgement, LinkError, Packet
@@ -77,11 +78,12 @@ class Inbox:
     """Checks the numbers of packets and joins their chunks, lane by lane. Not thread-safe.
 
     At most MAX_LANES lanes are open, each with at most LANE_WINDOW bytes that were not consumed:
-    memory is bounded whatever the peer sends.
+    memory is bounded whatever the peer sends. `may_begin` can refuse lanes.
     """
 
     def __init__(self) -> None:
         self.expected = 0  # the number of the next packet
+        self.may_begin: Callable[[int], bool] = lambda lane: True  # whether the peer may begin that lane
         self._lanes: dict[int, _Lane] = {}
         self._incarnations = itertools.count()
         self._news: set[int] = set()  # lanes whose consumed bytes the peer does not know
@@ -119,6 +121,8 @@ class Inbox:
         if lane is None:
             if len(self._lanes) >= MAX_LANES:
                 raise LinkError(f"lane {number} would be one more than the {MAX_LANES} allowed ones")
+            if not self.may_begin(number):
+                raise LinkError(f"a message came in lane {number}, which this side has not opened")
             lane = self._lanes[number] = _Lane(LaneNumber(number, next(self._incarnations)))
         if packet.begins == bool(lane.length):
             raise LinkError(

@@ -144,14 +144,20 @@ def decode(data: bytes, generation: int) -> Iterator[Item]:
     Raises
     ------
     LinkError
-        A kind is unknown, a number is out of its range, or the last packet is incomplete.
+        A kind is unknown, a number is out of its range, the last packet is incomplete, or a frame has two of a kind of
+        which it has one at most.
     """
     if len(data) > MAX_DECODED:
         raise LinkError(f"a frame has {len(data)} decoded bytes; allowed are {MAX_DECODED}")
-    at = 0
+    at, single = 0, set()
     try:
         while at < len(data):
-            item, at = _DECODERS[data[at]](data, at, generation)
+            kind = data[at]
+            item, at = _DECODERS[kind](data, at, generation)
+            if kind >= ACK:
+                if kind in single:
+                    raise LinkError(f"a frame has two packets of the kind {kind}; allowed is one")
+                single.add(kind)
             yield item
     except KeyError:
         raise LinkError(f"a packet is of the unknown kind {data[at]}") from None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from vkshare.remote.handshake import HostHandshake, ViewerHandshake
 from vkshare.remote.link import Link
-from vkshare.remote.link_messages import CLOSED_BY_ERROR, REASONS, LinkError
+from vkshare.remote.link_messages import CLOSED_BY_ERROR, REASONS, Item, LinkError
 from vkshare.remote.link_types import LinkState
 from vkshare.remote.stream import Session, Stream
 from vkshare.remote.wire import Wire
@@ -21,6 +22,8 @@ _log = logging.getLogger("vkshare.remote")
 
 _LINGER = 1.0  # seconds that close() waits for the other side, which has to know that it was no break
 _FRAMES = 16  # sent in one turn of the loop, so that reading gets its turn too
+_ITEMS = 32  # packets that are delivered together
+_READING = 0.005  # seconds of a turn of the loop that go to packets: some KiB can hold millions of them
 
 
 class Attempt:
@@ -51,6 +54,7 @@ class LinkThread:
         self._wire: Wire | None = None
         self._stream: Stream | None = None
         self._interest = READ
+        self._arrived: Iterator[Item] | None = None  # packets that were read and are not delivered yet
         self._grace = link.grace
         self._grace_end = math.inf
         self._is_stopping = False
@@ -86,6 +90,7 @@ class LinkThread:
                 now = time.monotonic()
                 wait = self._deadline() - now
                 self.loop.turn(None if wait == math.inf else max(0.0, wait))
+                self._guarded(self._deliver)
                 self._on_time(time.monotonic())
                 self._pump()
         except Exception as error:
@@ -106,6 +111,8 @@ class LinkThread:
         link = self.link
         stream = Stream(session, keepalive, time.monotonic())
         self._wire, self._stream, self._interest, self._grace_end = wire, stream, READ, math.inf
+        session.inbox.may_begin = link._events.may_begin
+        wire.is_trusted = True
         with link._changed:
             link._session, link._stream = session, stream
             link._connections += 1
@@ -117,22 +124,46 @@ class LinkThread:
         wire = self._wire
         if wire is None:
             return
-        try:
+
+        def handle() -> None:
             wire.flush()
-            if events & ~WRITE:
+            if events & ~WRITE and self._arrived is None:
                 self._feed(wire.receive())
+
+        self._guarded(handle)
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
         except LinkError as error:
             self._fail(str(error))
         except OSError as error:
             self._break(f"the connection failed: {error.strerror or error}")
 
     def _feed(self, data: bytes | None) -> None:
-        """Handles bytes of the connection; None: its end."""
-        stream, now = self._stream, time.monotonic()
+        """Takes bytes of the connection; None: its end."""
+        stream = self._stream
         if data is None or stream is None:
             return self._break("the other side ended the connection")
-        stream.heard(now)
-        items = stream.read(data)
+        self._arrived = stream.read(data)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Delivers packets that have been read, for some milliseconds. The next turns of the loop go on."""
+        now = time.monotonic()
+        until = now + _READING
+        while self._arrived is not None:
+            items = list(itertools.islice(self._arrived, _ITEMS))
+            if self._stream is not None:
+                self._stream.heard(now)
+            if len(items) < _ITEMS:
+                self._arrived = None
+            self._deliver_all(items, now)
+            now = time.monotonic()
+            if now >= until:
+                break
+
+    def _deliver_all(self, items: list[Item], now: float) -> None:
         try:
             last = self.link._deliver(items, now)
         except LinkError:
@@ -168,13 +199,13 @@ class LinkThread:
                     call()
         except OSError as error:
             return self._break(f"the connection failed: {error.strerror or error}")
-        interest = READ | WRITE if has_more else READ
+        interest = (WRITE if has_more else 0) | (READ if self._arrived is None else 0)
         if interest != self._interest:
             self._interest = interest
             self.loop.watch(wire.fileno(), interest)
 
     def _drop_wire(self) -> None:
-        wire, self._wire, self._stream = self._wire, None, None
+        wire, self._wire, self._stream, self._arrived = self._wire, None, None, None
         if wire is not None:
             self._count(wire)
             self.loop.remove(wire.fileno())
@@ -229,6 +260,8 @@ class LinkThread:
         stream = self._stream
         if stream is None:
             return self._grace_end
+        if self._arrived is not None:
+            return 0.0
         with self.link._changed:
             return stream.deadline
 

@@ -53,12 +53,15 @@ class LinkEvents:
         on_state(state, why): the state is another one now; `why` is a sentence, or empty.
     on_room
         on_room(): a lane, or pictures, may have more room than before.
+    may_begin
+        may_begin(lane): whether the other side may send in that lane, before its first message; False ends the session.
     """
 
     on_message: Callable[[int, bytes], object]
     on_end: Callable[[int], object] = lambda lane: None
     on_state: Callable[[LinkState, str], object] = lambda state, why: None
     on_room: Callable[[], object] = lambda: None
+    may_begin: Callable[[int], bool] = lambda lane: True
 
 
 @dataclass(frozen=True, slots=True)

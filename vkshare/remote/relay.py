@@ -126,6 +126,10 @@ class Relay:
             if context.has_ended:
                 self._finish(context)
 
+    def has_opened(self, lane: int) -> bool:
+        """Whether it is control, or a program has or had its session at the viewer in that lane. Any thread."""
+        return not lane or lane in self._contexts or lane in self._ending
+
     def received(self, lane: int, data: bytes) -> None:
         """Handles a message of a context's session at the viewer."""
         context = self._contexts.get(lane)
@@ -202,10 +206,11 @@ class Relay:
         context.guarded(context.flush)
         if context.has_unsent and self.viewer is not None:
             return
+        is_here = self.link is not None and self.viewer is not None
+        if is_here and context.has_lane and context.generation == self.generation:
+            self._ending.add(context.number)  # first: has_opened() may be asked at any moment
         self._contexts.pop(context.number, None)
-        if self.link is not None and self.viewer is not None:
-            if context.has_lane and context.generation == self.generation:
-                self._ending.add(context.number)
+        if is_here:
             context.guarded(lambda: context.link.end(context.number, generation=context.generation))
 
     # ---- images ------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from vkshare.remote.compression import Compressor, Decompressor
@@ -72,12 +73,14 @@ class Stream:
 
     # ---- from the peer ----------------------------------------------------------------------------------------
 
-    def read(self, data: bytes) -> list[Item]:
-        """Returns the packets that bytes of the connection complete. LinkError: they are malformed."""
-        items: list[Item] = []
+    def read(self, data: bytes) -> Iterator[Item]:
+        """Yields the packets that bytes of the connection complete. LinkError: they are malformed.
+
+        A frame is decompressed when its first packet is taken, so at most one is in memory; before the
+        next call, all are taken.
+        """
         for encoded, size in self._splitter.feed(data):
-            items += decode(self._decompressor.decode(encoded, size), self.session.generation)
-        return items
+            yield from decode(self._decompressor.decode(encoded, size), self.session.generation)
 
     def take(self, item: Item, now: float) -> Delivery | Close | None:
         """Handles a packet; returns what its receiver has to know. LinkError: it breaks the protocol."""

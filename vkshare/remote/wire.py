@@ -10,8 +10,11 @@ import ssl
 import time
 
 from vkshare.util import forks
+from vkshare.util.tls_records import RecordCounter
 
 _READ_SIZE = 1 << 16
+_MOST_BEFORE = 1 << 15  # bytes that a peer may send before it is trusted
+_MOST_RECORDS = 32  # of these, with TLS: a host of a long chain of certificates needs some ten
 _UNSENT = 1 << 15  # bytes that the kernel queues ahead of a control message, about (rule M8)
 
 
@@ -43,6 +46,8 @@ class Wire:
             is_host = context.protocol == ssl.PROTOCOL_TLS_SERVER
             self._tls = context.wrap_bio(self._incoming, self._outgoing, is_host, server_hostname)
         self.is_ready = self._tls is None  # whether TLS has been agreed
+        self.is_trusted = False  # whether the peer has passed the handshake of the link
+        self._records = RecordCounter()
         self.sent = self.received = 0  # bytes of the connection
 
     def fileno(self) -> int:
@@ -72,13 +77,15 @@ class Wire:
         Raises
         ------
         OSError
-            The connection failed, or TLS did (ssl.SSLError).
+            The connection failed, or TLS did (ssl.SSLError), or a peer that is not trusted has sent too much.
         """
         try:
             data = self._sock.recv(_READ_SIZE)
         except BlockingIOError:
             return b""
         self.received += len(data)
+        if not self.is_trusted:
+            self._limit(data)
         if self._tls is None:
             return data or None
         if not data:
@@ -87,6 +94,11 @@ class Wire:
         if not self.is_ready:
             self._shake_hands()
         return self._decrypt(self._tls) if self.is_ready else b""
+
+    def _limit(self, data: bytes) -> None:
+        is_too_much = self._tls is not None and self._records.feed(data) > _MOST_RECORDS
+        if is_too_much or self.received > _MOST_BEFORE:
+            raise ConnectionAbortedError(f"{self.received} bytes came before the handshake was over")
 
     def _shake_hands(self) -> None:
         assert self._tls is not None

@@ -7,19 +7,25 @@ connection that is late. Everything here runs on the server's event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 from aiohttp import hdrs, web
 
+from vkshare.util.tls_records import RecordCounter
 from vkshare.view.security import Refusal
 
 DEADLINE = 10.0  # seconds from the connection to its WebSocket; a page's files are fetched within them too
 TLS_DEADLINE = 5.0  # seconds for the TLS handshake
 MOST_WAITING = 64  # connections without the token; a further one ends the oldest of them
 MOST_BYTES = 1 << 18  # that such a connection may send; a page's requests take some 2 KiB each
+_MOST_RECORDS = 32  # of TLS that such a connection may send, and one more for so many bytes of its requests
+_BYTES_A_RECORD = 512
 _MOST_LINE = 4096
 _MOST_FIELD = 1 << 14  # bytes: browsers send the cookies that other servers of this host have set
 _KEEP_ALIVE = 5.0
@@ -115,7 +121,7 @@ class Gate:
         self._guards: dict[asyncio.BaseTransport, Guard] = {}  # all connections, oldest first
         self._waiting: dict[Guard, None] = {}  # those without the token, oldest first
 
-    def __call__(self) -> asyncio.Protocol:
+    def protocol(self, sock: Waiting) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
         handler = _Handler(
             self._manager,
@@ -129,7 +135,7 @@ class Gate:
             lingering_time=0.0,
         )
         handler.gate = self
-        return Guard(handler, self)
+        return Guard(handler, self, sock)
 
     def count(self, why: Refusal) -> None:
         """Count a refusal."""
@@ -165,12 +171,37 @@ class Gate:
         await self._manager.shutdown(1.0)
 
 
+class Waiting(socket.socket):
+    """The socket of a connection, which has few records of TLS until it has shown the token. asyncio reads from it."""
+
+    __slots__ = ("_records", "most_records")
+    _records: RecordCounter
+    most_records: float
+
+    @classmethod
+    def of(cls, sock: socket.socket, *, has_tls: bool) -> Waiting:
+        """Takes the socket over."""
+        sock.setblocking(False)
+        made = cls(sock.family, sock.type, sock.proto, fileno=sock.detach())
+        made._records = RecordCounter()
+        made.most_records = _MOST_RECORDS if has_tls else math.inf
+        return made
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0, /) -> int:
+        """Reads as a socket does. ConnectionAbortedError: too many records came."""
+        found = super().recv_into(buffer, nbytes, flags)
+        if self.most_records < math.inf and self._records.feed(memoryview(buffer)[:found]) > self.most_records:
+            raise ConnectionAbortedError(f"{self._records.count} records of TLS came before the token")
+        return found
+
+
 class Guard(asyncio.Protocol):
     """One connection: passes everything on to aiohttp's protocol, within the limits."""
 
-    def __init__(self, inner: _Handler, gate: Gate) -> None:
+    def __init__(self, inner: _Handler, gate: Gate, sock: Waiting) -> None:
         self._inner = inner
         self._gate = gate
+        self._sock = sock
         self._transport: asyncio.Transport | None = None
         self._bytes = 0
         self._is_trusted = False
@@ -185,6 +216,7 @@ class Guard(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._is_trusted:
             self._bytes += len(data)
+            self._sock.most_records += len(data) / _BYTES_A_RECORD
             if self._bytes > MOST_BYTES:
                 self.end(Refusal.LIMIT)
                 return
@@ -196,6 +228,8 @@ class Guard(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()
+        if isinstance(exc, ConnectionAbortedError) and not self._is_trusted:
+            self._gate.count(Refusal.LIMIT)
         self._gate.leave(self, self._transport)
         self._inner.connection_lost(exc)
 
@@ -208,6 +242,7 @@ class Guard(asyncio.Protocol):
     def trust(self) -> None:
         """Stop the clock: the connection has shown the token."""
         self._is_trusted = True
+        self._sock.most_records = math.inf
         self._stop_timer()
 
     def end(self, why: Refusal | None) -> None:
@@ -217,7 +252,11 @@ class Guard(asyncio.Protocol):
         if why is not None:
             self._gate.count(why)
         if self._transport is not None:
-            self._transport.abort()
+            try:
+                self._transport.abort()
+            except AttributeError:  # CPython 3.11: of TLS that aiohttp has closed twice, and whose end is awaited
+                with contextlib.suppress(OSError):
+                    self._sock.shutdown(socket.SHUT_RDWR)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -22,7 +22,7 @@ from aiohttp import WSCloseCode, web
 from vkshare.ipc.viewer_events import ViewerEvent
 from vkshare.util import forks
 from vkshare.view import page_files
-from vkshare.view.connections import DEADLINE, MOST_WAITING, TLS_DEADLINE, Bare, BareSocket, Gate, Refused
+from vkshare.view.connections import DEADLINE, MOST_WAITING, TLS_DEADLINE, Bare, BareSocket, Gate, Refused, Waiting
 from vkshare.view.security import PROTOCOL, Policy, Refusal
 from vkshare.view.viewer_session import HEARTBEAT, MOST_MESSAGE, EncoderViewer, ViewerSession
 
@@ -97,6 +97,7 @@ class Service:
         self._sessions: set[ViewerSession] = set()
         self._counts = Counts()
         self._handshakes: dict[asyncio.Task[None], socket.socket] = {}  # oldest first
+        self._retry: asyncio.TimerHandle | None = None  # until connections are taken again
         self._loop = asyncio.new_event_loop()
         self._gate = Gate(self._loop, self._answer, limits.deadline)
         self._stopping = asyncio.Event()
@@ -154,34 +155,50 @@ class Service:
             self._loop.stop()
             return
         started.set_result(None)
-        accepting = self._loop.create_task(self._accept())
+        self._begin_accepting()
         try:
             await self._stopping.wait()
-            accepting.cancel()
+            self._stop_accepting()
             await self._end()
         finally:
             self._loop.stop()
 
-    async def _accept(self) -> None:
-        """Take connections. TLS handshakes are tasks, of which the oldest gives way to the newest."""
-        while True:
-            try:
-                sock, _ = await self._loop.sock_accept(self._listener)
-            except OSError:  # too many fds are open, or the connection has gone already
-                await asyncio.sleep(_RETRY)
-                continue
-            if len(self._handshakes) >= MOST_WAITING:
-                self._end_handshake(next(iter(self._handshakes)))
-                self._gate.count(Refusal.LIMIT)
-            task = self._loop.create_task(self._shake_hands(forks.close_in_child(sock)))
-            self._handshakes[task] = sock
-            await asyncio.sleep(0)  # a connection that is there already suspends no task
+    def _begin_accepting(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._listener, self._accept)
 
-    async def _shake_hands(self, sock: socket.socket) -> None:
+    def _stop_accepting(self) -> None:
+        self._loop.remove_reader(self._listener)
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _accept(self) -> None:
+        """Take a connection. TLS handshakes are tasks, of which the oldest gives way to the newest."""
+        try:
+            sock = Waiting.of(self._listener.accept()[0], has_tls=self._tls is not None)
+        except BlockingIOError:  # it has gone already
+            return
+        except OSError:  # too many fds are open
+            self._stop_accepting()
+            self._retry = self._loop.call_later(_RETRY, self._begin_accepting)
+            return
+        if len(self._handshakes) >= MOST_WAITING:
+            self._end_handshake(next(iter(self._handshakes)))
+            self._gate.count(Refusal.LIMIT)
+        task = self._loop.create_task(self._shake_hands(forks.close_in_child(sock)))
+        self._handshakes[task] = sock
+
+    async def _shake_hands(self, sock: Waiting) -> None:
         deadline = None if self._tls is None else TLS_DEADLINE
         task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            await self._loop.connect_accepted_socket(self._gate, sock, ssl=self._tls, ssl_handshake_timeout=deadline)
+            await self._loop.connect_accepted_socket(
+                lambda: self._gate.protocol(sock),
+                sock,
+                ssl=self._tls,
+                ssl_handshake_timeout=deadline,
+                ssl_shutdown_timeout=deadline,
+            )
         except OSError:  # no TLS, or it came too late; ssl.SSLError is one
             if task in self._handshakes:
                 self._gate.count(Refusal.MALFORMED)

@@ -361,6 +361,19 @@ def test_garbage_on_the_control_lane_ends_the_session_and_the_next_viewer_is_ser
         assert not device.is_lost
 
 
+@pytest.mark.rule("M8", "M13")
+def test_a_lane_that_no_program_has_ends_the_session(stack: ExitStack, vks_device: vks.Device) -> None:
+    """Unfinished messages in a thousand lanes would take a GiB."""
+    host = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN, grace=0))
+    with connect(host.address, TOKEN, events=LinkEvents(lambda *_: None)) as link:
+        link.send(77, b"a message")
+        with pytest.raises(RemoteLostError, match="because of an error"):
+            wait_until(lambda: link.flush(WAIT) is None)  # it raises
+    assert "a message came in lane 77, which this side has not opened" in host._listener.link._why
+    with vks.remote.Viewer(host.address, token=TOKEN, device=vks_device, headless=True), host.open(WAIT) as device:
+        assert not device.is_lost
+
+
 @pytest.mark.rule("M13")
 def test_an_end_of_the_control_lane_ends_the_session_with_its_reason(
     stack: ExitStack, vks_device: vks.Device, caplog: pytest.LogCaptureFixture

@@ -9,18 +9,20 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 from support.fd_counts import no_fd_left
-from support.link_ends import TOKEN, WAIT, End, answer_to, join, listen, make_certificate
+from support.link_ends import TOKEN, WAIT, End, Manual, answer_to, join, listen, make_certificate
 from support.required_parts import need
+from support.shared_handles import wait_until
 
 from vkshare.errors import RemoteLostError
-from vkshare.remote import LinkState, link_listener
+from vkshare.remote import Link, LinkState, link_listener, link_thread
 from vkshare.remote.handshake import NO_BINDING, NO_SESSION, Terms, Token, ViewerHandshake
 from vkshare.remote.link_listener import MAX_ATTEMPTS
+from vkshare.remote.link_messages import Acknowledgement, Close, Item, Packet, encode
 
 pytestmark = pytest.mark.no_driver
 
@@ -84,6 +86,55 @@ def test_connections_that_say_nothing_are_closed_at_their_deadline(
     listener = stack.enter_context(listen(End()))
     assert answer_to(listener.address, b"vkslink\0") == b""
     assert listener.statistics().refused == 1
+
+
+@pytest.mark.rule("M11", "M13")
+def test_a_connection_has_few_records_of_tls_before_it_is_authenticated(
+    stack: ExitStack, certificate: tuple[Path, Path]
+) -> None:
+    """Each record can ask for a new key, which costs the host more than its sender."""
+    listener = stack.enter_context(listen(End(), certificate=certificate))
+    context = ssl.create_default_context(cafile=certificate[0])
+    host, port = listener.address.split(":")
+    hello = ViewerHandshake(Token(TOKEN), NO_BINDING, Terms(NO_SESSION, 0, 0, 1000, 0)).begin()
+    sock = stack.enter_context(socket.create_connection((host, int(port)), WAIT))
+    with context.wrap_socket(sock, server_hostname="localhost") as tls, suppress(OSError):
+        for byte in hello[:60]:  # each in a record of its own
+            tls.sendall(bytes([byte]))
+        assert tls.recv(1) == b""
+    wait_until(lambda: listener.statistics().refused == 1)
+    stack.enter_context(join(End(), listener.address, certificate=certificate[0]))
+
+
+@pytest.mark.rule("M6", "M13")
+def test_a_flood_of_packets_leaves_time_for_other_connections(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_thread, "_ITEMS", 1)
+    monkeypatch.setattr(link_thread, "_READING", 1e-9)  # a packet in each turn of the loop
+    end = End()
+    listener = stack.enter_context(listen(end))
+    flood = stack.enter_context(closing(Manual(listener.address)))
+    first, last = threading.Event(), encode(Packet(0, 1, 4, True, b"last"), flood.session.generation)
+    stale = encode(Acknowledgement(0, 0.0, {}), flood.session.generation + 1)
+    deliver = Link._deliver
+
+    def slowly(link: Link, items: list[Item], now: float) -> Close | None:
+        first.set()
+        time.sleep(0.002)
+        return deliver(link, items, now)
+
+    monkeypatch.setattr(Link, "_deliver", slowly)
+    flood.sock.sendall(b"".join(flood.stream.frame(stale) for _ in range(500)) + flood.stream.frame(last))
+    assert first.wait(WAIT)
+    hello = ViewerHandshake(Token(TOKEN), NO_BINDING, Terms(NO_SESSION, 0, 0, 1000, 0)).begin()
+    host, port = listener.address.split(":")
+    with socket.create_connection((host, int(port)), WAIT) as other:
+        other.sendall(hello)
+        assert other.recv(1)
+        assert not end.messages
+    end.until(lambda: end.messages == [(1, b"last")])
+    assert listener.statistics().stale == 500
 
 
 @pytest.mark.rule("M11")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import ssl
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.fd_counts import open_fds
+from support.shared_handles import wait_until
 from support.view_servers import HANG, REFUSED, RawPage, certificate, need_aiohttp
 
 import vkshare as vks
@@ -137,6 +139,42 @@ def test_with_a_certificate_the_page_comes_over_tls_alone(show: Any, tmp_path: P
         assert page.request(Origin=f"https://{page.host}").startswith(b"HTTP/1.1 101 ")
     with RawPage(server) as plain:
         assert b"HTTP" not in plain.request()
+
+
+def over_tls(folder: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(folder / "chain.pem")
+    return context
+
+
+def test_a_connection_has_few_records_of_tls_before_it_shows_the_token(show: Any, tmp_path: Path) -> None:
+    """Each record can ask for a new key, which costs the server more than its sender."""
+    server = show(certificate=certificate(tmp_path)).server
+    with RawPage(server, context=over_tls(tmp_path)) as page, contextlib.suppress(OSError):
+        for byte in b"GET /view HTTP/1.1 and so on, a byte in each record" * 20:
+            page.sock.sendall(bytes([byte]))
+        assert page.everything() == b""
+    wait_until(lambda: server.statistics().refused["limit"] == 1)
+    with RawPage(server, context=over_tls(tmp_path)) as page:
+        assert page.request(Origin=f"https://{page.host}").startswith(b"HTTP/1.1 101 ")
+        page.say({"type": "hello", "version": 1})
+        for _ in range(100):  # it has shown the token
+            page.say({"type": "ping", "time": 1})
+            while (opcode := page.frame()[0]) != 1:
+                assert opcode != 8
+
+
+def test_a_page_that_has_ended_its_socket_alone_holds_no_close_up(show: Any, tmp_path: Path, caplog: Any) -> None:
+    server = show(certificate=certificate(tmp_path)).server
+    with RawPage(server, context=over_tls(tmp_path)) as page, RawPage(server, context=over_tls(tmp_path)) as other:
+        for each in (page, other):
+            assert each.request(Origin=f"https://{each.host}").startswith(b"HTTP/1.1 101 ")
+            each.say({"type": "hello", "version": 1})
+        page.send_frame(8, b"\x03\xe8")
+        assert page.until_closed() == 1000
+        server.close()
+        assert other.until_closed() == 1001
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def test_a_connection_that_sends_no_request_in_time_is_cut_off(show: Any, monkeypatch: Any) -> None:

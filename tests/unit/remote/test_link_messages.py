@@ -28,8 +28,7 @@ ITEMS: list[Item] = [
     Packet(0, 0, 5, True, b"hello"),
     Packet(1, 0xFFFFFFFF, m.MAX_MESSAGE, False, b"x"),
     Packet(2, 7, 0, True, b""),
-    Acknowledgement(3, 0.02, {0: 1, 7: 1 << 40}),
-    Acknowledgement(3, 0.0, dict.fromkeys(range(m.MAX_LANES), 0)),
+    Acknowledgement(3, 0.02, {0: 1, 7: 1 << 40} | dict.fromkeys(range(8, m.MAX_LANES), 0)),
     Ping(12345),
     Pong(1 << 63),
     Close(m.CLOSED_BY_PROGRAM),
@@ -43,7 +42,7 @@ def test_packets_of_each_kind_come_back_as_they_were() -> None:
 @pytest.mark.rule("M12")
 def test_packets_of_another_generation_are_stale() -> None:
     data = b"".join(encode(item, 3) for item in ITEMS)
-    assert [type(item) for item in decode(data, 4)] == [Stale] * 5 + [Ping, Pong, Close]
+    assert [type(item) for item in decode(data, 4)] == [Stale] * 4 + [Ping, Pong, Close]
 
 
 @pytest.mark.rule("M13")
@@ -100,3 +99,12 @@ def test_mutated_frames_are_decoded_or_refused() -> None:
         except LinkError:
             refused += 1
     assert refused
+
+
+@pytest.mark.rule("M10", "M13")
+@pytest.mark.parametrize("item", [m.Acknowledgement(1, 0.0, {}), m.Ping(1), m.Pong(1), m.Close(0)], ids=repr)
+def test_a_frame_has_one_packet_of_each_kind_that_carries_no_message(item: m.Item) -> None:
+    data = m.encode(item, 1)
+    assert list(m.decode(data, 1)) == [item]
+    with pytest.raises(m.LinkError, match="a frame has two packets of the kind"):
+        list(m.decode(data * 2, 1))

@@ -45,7 +45,7 @@ def test_the_first_frame_has_a_keep_alive_and_the_messages() -> None:
     assert other.take(packet, 0.0) == Delivery(3, b"a message")
     assert one.gather(0.5) == b""
     assert one.deadline == KEEPALIVE
-    assert other.read(one.frame(one.gather(KEEPALIVE))) == [Ping(1_000_000)]
+    assert list(other.read(one.frame(one.gather(KEEPALIVE)))) == [Ping(1_000_000)]
 
 
 @pytest.mark.rule("M6")
@@ -189,5 +189,16 @@ def test_a_frame_that_says_nothing_true_about_its_size_is_refused() -> None:
     encoded, decoded = FRAME.unpack_from(frame)
     for wrong in (decoded - 1, decoded + 1):
         with pytest.raises(LinkError, match="a frame"):
-            stream().read(FRAME.pack(encoded, wrong) + frame[FRAME.size :])
-    assert receiver.read(frame) == [Packet(0, 1, 5, True, b"hello")]
+            list(stream().read(FRAME.pack(encoded, wrong) + frame[FRAME.size :]))
+    assert list(receiver.read(frame)) == [Packet(0, 1, 5, True, b"hello")]
+
+
+@pytest.mark.rule("M10")
+def test_a_frame_is_decompressed_when_its_packets_are_taken() -> None:
+    one, other = stream(), stream()
+    stale = encode(Acknowledgement(9, 0.0, {}), 2)
+    data = b"".join(one.frame(stale) for _ in range(3)) + FRAME.pack(1, 1) + b"?"
+    items = other.read(data)
+    assert [type(next(items)) for _ in range(3)] == [Stale] * 3
+    with pytest.raises(LinkError):
+        next(items)
