@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start", type=from_start, default=0.0, metavar="S", help="begin so many seconds after the start"
     )
-    parser.add_argument("--size", type=size, metavar="WxH", help="pixels (default: the picture's)")
+    parser.add_argument("--size", type=size, metavar="WxH", help="pixels (default: the picture's; small ones enlarged)")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
     parser.add_argument("--headless", action="store_true", help="no window: the last picture goes to --output only")

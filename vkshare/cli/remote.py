@@ -92,7 +92,7 @@ def _run(program: Sequence[str], host: Host) -> int:
         child = subprocess.Popen(program, env=_environment(host))
     except OSError as error:
         return say("remote", f"{program[0]}: {error.strerror}", 2)
-    _tell(f"{program[0]} waits for a viewer; VKSHARE_REMOTE={host.path} has other programs draw there, too")
+    _tell(f"`{program[0]}` waits for a viewer; VKSHARE_REMOTE={host.path} has other programs draw there, too")
     with _passing_signals(child):
         status = child.wait()
     return 128 - status if status < 0 else status

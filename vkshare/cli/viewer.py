@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the most seconds that a picture waits, so that motion is steady on a link with losses; 0: none waits "
         f"({MOST_DELAY:g})",
     )
-    parser.add_argument("--output", metavar="FOLDER", help="at the end, write each window's picture there as PNG")
+    parser.add_argument("--output", metavar="FOLDER", help="at the end, write the picture of each open window as PNG")
     parser.add_argument("--json", action="store_true", help="at the end, print the counters as JSON")
     parser.add_argument(
         "--digests",
@@ -153,8 +153,11 @@ def _show(viewer: Viewer, args: argparse.Namespace) -> int:
 def _save(viewer: Viewer, folder: Path) -> None:
     from PIL import Image
 
+    found = sorted(viewer.pictures().items())
+    if not found:
+        say("viewer", f"no window is open at the end, so that no picture is in {folder}", 0)
     folder.mkdir(parents=True, exist_ok=True)
-    for number, (title, pixels) in enumerate(sorted(viewer.pictures().items()), 1):
+    for number, (title, pixels) in enumerate(found, 1):
         name = "".join(c if c.isalnum() or c in "-_" else "-" for c in title) or f"window-{number}"
         if pixels.dtype == "uint8" and pixels.shape[2] == 4:
             Image.fromarray(pixels[:, :, :3]).save(folder / f"{name}.png")

@@ -123,9 +123,14 @@ class DeviceLifetime(DeviceCore, Scoped):
         _log.info("opened %r", device)
         return device
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether this process opened it."""
+        return self._pid == os.getpid()
+
     def _refuse_in_forked_child(self) -> None:
         """Refuses, in a forked child, calls that the C core allows on a closed device (rule X11)."""
-        if self._pid != os.getpid():
+        if not self._is_here:
             raise InvalidCallError(
                 f"this Device was opened by process {self._pid}, before os.fork(): use and close it there; open "
                 'another here, or start processes with multiprocessing.get_context("spawn")'

@@ -412,6 +412,8 @@ class Receiver(_PipeEnd[HandleOf]):
         return self.statistics().dequeued
 
     def _give_back(self, surface: HandleOf) -> None:
+        if not self.device._is_here:  # a forked child ends its copy of the block
+            return
         with contextlib.suppress(ClosedError):  # the sender has closed, so that no process uses it
             self._back.enqueue(surface, wait="gpu")
 

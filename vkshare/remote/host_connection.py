@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkshare.errors import ClosedError, RemoteLostError, SurfaceLostError, VkshareError
+from vkshare.errors import ClosedError, RemoteDeviceLostError, RemoteLostError, SurfaceLostError, VkshareError
 from vkshare.remote import environment, window_events
 from vkshare.remote import relay_messages as m
 from vkshare.server.channel import Channel
@@ -33,6 +33,7 @@ _log = logging.getLogger("vkshare.remote")
 
 TIMEOUT = 30.0  # seconds for the host's answers
 _MOST_EVENTS = 1024  # of a window, the newest
+_PATIENCE = 1.0  # seconds that an error waits for the host's reason
 
 
 class NoViewerError(TimeoutError):
@@ -61,6 +62,7 @@ class HostConnection:
         self._sizes: dict[int, tuple[int, int]] = {}  # of windows that were resized, pixels
         self._lost_windows: dict[int, str] = {}  # why the viewer cannot show them
         self._why = ""
+        self._is_gone = threading.Event()  # set with _why
         self._closed = threading.Event()
         self._lock = threading.Lock()  # guards the fd below
         self._wake_fd = -1
@@ -86,6 +88,8 @@ class HostConnection:
         except ClosedError:
             self.check()  # why it was closed
             raise
+        except RemoteLostError as error:
+            raise RemoteDeviceLostError(str(error)) from None
         finally:
             self._wake()  # the call has read events too, or the end of the connection
         fd_ops.close_all(more)
@@ -120,6 +124,7 @@ class HostConnection:
         finally:
             channel.close()
         self._device = weakref.ref(device)
+        statuses.remote_devices.add(self)
         self._end_device()
 
     # ---- events --------------------------------------------------------------------------------------------------
@@ -179,6 +184,7 @@ class HostConnection:
         if not self._why:
             _log.warning("a remote device is lost: %s", why)
         self._why = self._why or why
+        self._is_gone.set()
         self._end_device()
 
     def _is_ending(self) -> bool:
@@ -190,9 +196,16 @@ class HostConnection:
         """The device is lost, if the host or the viewer is gone."""
         device = None if self._device is None else self._device()
         if device is not None and self._why and not self._closed.is_set():
-            statuses.remote_losses[self] = self._why
             with contextlib.suppress(VkshareError):
                 device._mark_lost()
+
+    def loss(self) -> str:
+        """Returns why the device is lost; "": it is not. Its own connection may end before the host has said why."""
+        device = None if self._device is None else self._device()
+        if device is None or not device.is_lost:
+            return ""
+        self._is_gone.wait(_PATIENCE)
+        return self._why or "the host has closed the connection"
 
     def reap_device(self) -> None:
         """Frees what the device's work no longer uses."""
@@ -201,14 +214,14 @@ class HostConnection:
             device._reap()
 
     def check(self) -> None:
-        """Raises RemoteLostError once the host or the viewer is gone."""
+        """Raises RemoteDeviceLostError once the host or the viewer is gone."""
         if self._why:
-            raise RemoteLostError(self._why)
+            raise RemoteDeviceLostError(self._why)
         if self._closed.is_set():
             raise ClosedError("the device of this window is closed")
 
     def check_window(self, window: int) -> None:
-        """Raises SurfaceLostError once the viewer cannot show a window, and RemoteLostError as check() does."""
+        """Raises SurfaceLostError once the viewer cannot show a window, and RemoteDeviceLostError as check() does."""
         self.check()
         why = self._lost_windows.get(window)
         if why is not None:
@@ -239,7 +252,7 @@ class HostConnection:
     def close(self) -> None:
         """Ends the context. Idempotent."""
         self._closed.set()
-        statuses.remote_losses.pop(self, None)
+        statuses.remote_devices.discard(self)
         self._wake()
         if threading.current_thread() is not self._listener:
             self._listener.join()

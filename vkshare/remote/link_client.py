@@ -174,7 +174,8 @@ class _ViewerThread(LinkThread):
         except ssl.SSLCertVerificationError as error:
             return self._failed(f"the host's certificate is not the expected one: {error.verify_message}")
         except (LinkError, OSError) as error:
-            return self._failed(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return self._failed(f"{why}: the address may be another program's" if _is_reset(error) else why)
         if isinstance(attempt.handshake, ViewerHandshake) and attempt.handshake.verdict:
             return self._judge(attempt, attempt.handshake.verdict, attempt.handshake.rest)
         self.loop.watch(attempt.wire.fileno(), READ | (WRITE if attempt.wire.wants_write else 0))
@@ -283,3 +284,8 @@ class _ViewerThread(LinkThread):
     def _close_all(self) -> None:
         super()._close_all()
         self._drop_attempt()
+
+
+def _is_reset(error: Exception) -> bool:
+    """Whether the other side ended the connection with bytes that it had not read."""
+    return isinstance(error, ConnectionResetError | BrokenPipeError)

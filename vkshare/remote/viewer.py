@@ -229,6 +229,8 @@ class Viewer(FlagClosing):
         if state is LinkState.REPLACED:
             with contextlib.suppress(VkshareError):
                 self._say_ready()
+        if state is LinkState.BROKEN and not self._is_ending:
+            _log.warning("the connection broke (%s): trying again", why)
         if state is LinkState.LOST:
             self._why = why
             self._windows.wake()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Protocol
 
 from vkshare import errors
 from vkshare._library import ffi, lib
 
-__all__ = ["exception", "last_text", "remote_losses"]
+__all__ = ["exception", "last_text", "remote_devices"]
 
 # The class, the text if the C library gave none, and what to do next.
 _TABLE: dict[int, tuple[type[Exception], str, str]] = {
@@ -65,9 +66,13 @@ _TABLE: dict[int, tuple[type[Exception], str, str]] = {
 }
 
 
-# Why remote devices are lost that are still open, by any keys, the newest last. A status does not
-# name its device, so the error of a local device that is lost beside them has the same text.
-remote_losses: dict[object, str] = {}
+class RemoteDevice(Protocol):
+    def loss(self) -> str: ...
+
+
+# Remote devices that are open, which say why they are lost ("": they are not). A status does not name
+# its device, so the error of a local device that is lost beside such a one has the same text.
+remote_devices: set[RemoteDevice] = set()
 
 
 def exception(status: int, what: str, text: str | None, code: int) -> Exception:
@@ -85,8 +90,10 @@ def exception(status: int, what: str, text: str | None, code: int) -> Exception:
     if status not in _TABLE:
         return SystemError(f"{what}: unknown status {status} of the core")
     kind, fallback, hint = _TABLE[status]
-    if status == lib.VKS_DEVICE_LOST and not text and remote_losses:
-        kind, fallback = errors.RemoteDeviceLostError, f"the device is lost: {[*remote_losses.values()][-1]}"
+    if status == lib.VKS_DEVICE_LOST and not text:
+        why = next(filter(None, (each.loss() for each in tuple(remote_devices))), "")
+        if why:
+            kind, fallback = errors.RemoteDeviceLostError, f"the device is lost: {why}"
     return kind(f"{what}: {text or fallback}{'; ' if hint else ''}{hint}")
 
 

@@ -63,12 +63,13 @@ class Muxer:
         # "file:", because FFmpeg takes a name with a colon for an address.
         path, options = f"file:{os.fspath(self._path)}", _container_options(destination.kind)
         self._container = load_av().open(path, "w", format=destination.kind.muxer, options=options)
-        with on_error(self._remove):
+        with on_error(self.remove):
             self._stream = self._open_stream(destination.crf, width, height, pixel_format, tags, rate)
         self._least = _LAST if rate is None else min(_LAST, 1 / Fraction(rate))
         self._last_pts = -1
         self._next_keyframe = 0
-        self._waiting: Packet[VideoStream] | None = None  # the newest, whose duration the next one tells
+        self._waiting: Packet[VideoStream] | None = None  # the newest, whose duration the time of the next one is
+        self._failure: OSError | None = None  # of a packet: FFmpeg crashes where it goes on behind a failed header
 
     @property
     def nbytes(self) -> int:
@@ -109,7 +110,7 @@ class Muxer:
             if last is not None and last.pts is not None:
                 shown = self._ticks(length_ns) - last.pts
                 last.duration = max(shown, round(self._least / self.time_base), 1)
-                self._container.mux(last)
+                self._put(last)
         except BaseException:
             self.abandon()
             raise
@@ -122,7 +123,8 @@ class Muxer:
         with contextlib.suppress(Exception):
             self._container.close()
 
-    def _remove(self) -> None:
+    def remove(self) -> None:
+        """Removes the file."""
         self.abandon()
         with contextlib.suppress(OSError):
             self._path.unlink()
@@ -131,7 +133,16 @@ class Muxer:
         before, self._waiting = self._waiting, packet
         if before is not None and before.pts is not None and packet.pts is not None:
             before.duration = packet.pts - before.pts
-            self._container.mux(before)
+            self._put(before)
+
+    def _put(self, packet: Packet[VideoStream]) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._container.mux(packet)
+        except OSError as error:
+            self._failure = error
+            raise
 
     def _ticks(self, time_ns: int) -> int:
         return round(Fraction(time_ns, SECOND) / self.time_base)

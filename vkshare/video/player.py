@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from vkshare.errors import AcquireTimeout, ClosedError, VideoError
+from vkshare.errors import AcquireTimeout, ClosedError, DeviceLostError, VideoError
 from vkshare.util import arguments
 from vkshare.util.closing import FlagClosing
+from vkshare.util.forks import OwnLock
 from vkshare.video.pacing import Pacing
 from vkshare.video.reader import Reader, VideoFrame
 from vkshare.vsync.tick import Tick, TickFlags
@@ -60,6 +61,7 @@ class Player(FlagClosing):
     _unpicklable = "it belongs to the reader's process"
 
     def __init__(self, reader: Reader) -> None:
+        self._own = OwnLock(self)
         self._closed = True
         arguments.instance("reader", reader, Reader)
         reader._refuse_closed()
@@ -99,9 +101,14 @@ class Player(FlagClosing):
         ClosedError
             The player or the reader is closed.
         """
+        self._own.check()
+        arguments.instance("tick", tick, Tick, "Tick, as an observer's wait() returns")
+        with self._own:
+            return self._frame_at(tick)
+
+    def _frame_at(self, tick: Tick) -> VideoFrame | None:
         if self._closed:
             raise ClosedError("this player is closed")
-        arguments.instance("tick", tick, Tick, "Tick, as an observer's wait() returns")
         self._tick = tick
         if tick.flags & TickFlags.DISCONTINUITY:
             self._pacing.restart()
@@ -191,12 +198,18 @@ class Player(FlagClosing):
         return PlayerStatistics(pacing.shown, pacing.late, pacing.dropped, self._damaged, self._waited)
 
     def close(self) -> None:
-        """Gives the frames back to the reader. Idempotent."""
-        self._closed = True
-        for held in (self._shown, self._next):
-            if held is not None:
-                held.give_back()
-        self._shown = self._next = None
+        """Gives the frames back to the reader. Idempotent. Thread-safe."""
+        self._own.check()
+        with self._own:
+            self._closed = True
+            for held in (self._shown, self._next):
+                if held is not None:
+                    with contextlib.suppress(DeviceLostError):  # the reader's surfaces end with it
+                        held.give_back()
+            self._shown = self._next = None
+
+    def _is_lost(self) -> bool:
+        return not self._closed and self._own.is_here
 
     def __repr__(self) -> str:
         known = self.statistics()

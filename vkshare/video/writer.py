@@ -13,9 +13,10 @@ from vkshare.core import planes
 from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, UnsupportedError
 from vkshare.util import arguments
-from vkshare.util.closing import FlagClosing
+from vkshare.util.closing import FlagClosing, on_error
 from vkshare.util.forks import OwnLock
 from vkshare.video import kinds, pixels, times
+from vkshare.video.completion import Completion
 from vkshare.video.decoder import MOST_PIXELS, load_av
 from vkshare.video.muxer import SECOND, Muxer
 
@@ -104,6 +105,7 @@ class Writer(FlagClosing):
         self._between: Surface | None = None  # what the device converts to
         self._last: Fraction | None = None  # pts of the newest frame
         self._frames = 0
+        self._completion: Completion | None = None  # of the file
         self._closed = False
 
     @property
@@ -151,21 +153,22 @@ class Writer(FlagClosing):
             self._write(surface, pts)
 
     def _write(self, surface: Surface, pts: float | Fraction | None) -> None:
-        if self._closed:
+        if self._closed or self._completion is not None:
             raise ClosedError(f"this writer of {self.path} is closed")
         if (surface.width, surface.height) != (self._width, self._height):
             size = f"{surface.width}x{surface.height}"
             raise ValueError(f"the surface is {size}; this writer takes {self._width}x{self._height}")
         time = self._time(pts)
-        if self._muxer is None:
-            self._begin(surface)
-        self._check_kind(surface)
-        assert self._muxer is not None
-        frame = self._frame(surface)
-        frame.pts, frame.time_base = self._muxer.next_pts(round(time * SECOND)), self._muxer.time_base
-        self._muxer.write(frame)
-        self._last = time
-        self._frames += 1
+        with on_error(self._forget_first):
+            if self._muxer is None:
+                self._begin(surface)
+            self._check_kind(surface)
+            assert self._muxer is not None
+            frame = self._frame(surface)
+            frame.pts, frame.time_base = self._muxer.next_pts(round(time * SECOND)), self._muxer.time_base
+            self._muxer.write(frame)
+            self._last = time
+            self._frames += 1
 
     def _time(self, pts: float | Fraction | None) -> Fraction:
         if pts is None:
@@ -197,6 +200,17 @@ class Writer(FlagClosing):
         if is_lossless:
             tags = {name: tags[name] for name in ("color_primaries", "color_trc")}
         self._muxer = Muxer(self._destination, self._width, self._height, self._pixel_format, tags, self._rate)
+
+    def _forget_first(self) -> None:
+        """Without a frame there is no file, and the next one decides the format."""
+        if self._frames:
+            return
+        muxer, between = self._muxer, self._between
+        self._muxer = self._between = self._last = None
+        if between is not None:
+            between.close()
+        if muxer is not None:
+            muxer.remove()
 
     def _check_even(self, surface: Surface) -> None:
         if self._destination.encoder.codec != "ffv1" and (self._width % 2 or self._height % 2):
@@ -242,6 +256,8 @@ class Writer(FlagClosing):
     def close(self) -> None:
         """Completes the file. Idempotent. A writer that got no frame makes no file.
 
+        A KeyboardInterrupt ends the wait alone: the file is completed by a thread, and the next call waits again.
+
         Raises
         ------
         OSError
@@ -256,13 +272,18 @@ class Writer(FlagClosing):
     def _end(self) -> None:
         if self._closed:
             return
+        if self._completion is None:
+            self._completion = Completion(self._complete)
+        self._completion.wait()
         self._closed = True
+        if self._completion.error is not None:
+            raise self._completion.error
+
+    def _complete(self) -> None:
         if self._between is not None:
             self._between.close()
         if self._muxer is not None and self._last is not None:
             self._muxer.finish(round((self._last + 1 / self._rate) * SECOND))
-        elif self._muxer is not None:
-            self._muxer.abandon()
 
     def _is_lost(self) -> bool:
         return not self._closed and self._own.is_here

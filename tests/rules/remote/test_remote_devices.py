@@ -16,8 +16,10 @@ from support.shared_handles import wait_until
 
 import vkshare as vks
 from vkshare.errors import DeviceLostError, RemoteLostError, VkshareError
+from vkshare.remote import host_connection
 from vkshare.remote import relay_messages as m
 from vkshare.remote.device import open_device
+from vkshare.remote.host_connection import HostConnection
 from vkshare.remote.link import Link
 from vkshare.remote.link_client import connect
 from vkshare.remote.link_types import LinkEvents
@@ -269,3 +271,29 @@ def test_calls_of_a_lost_device_say_why_it_is_lost(stack: ExitStack, vks_device:
     lost._mark_lost()
     with lost, pytest.raises(DeviceLostError, match="lost; close it"):
         lost.create_surface(8, 8)
+
+
+@pytest.mark.rule("M6")
+def test_a_call_that_meets_the_loss_before_its_reason_waits_for_it(
+    stack: ExitStack, vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The C core's own connection may end first."""
+    lose, may_say = HostConnection._lose, threading.Event()
+
+    def late(self: HostConnection, why: str) -> None:
+        assert may_say.wait(WAIT)
+        lose(self, why)
+
+    monkeypatch.setattr(HostConnection, "_lose", late)
+    monkeypatch.setattr(host_connection, "_PATIENCE", WAIT)
+    host = stack.enter_context(vks.remote.Host("127.0.0.1:0", token=TOKEN))
+    with vks.remote.Viewer(host.address, token=TOKEN, device=vks_device, headless=True):
+        device = stack.enter_context(host.open(WAIT))
+    device._mark_lost()
+    thread = threading.Timer(0.1, may_say.set)
+    thread.start()
+    with pytest.raises(RemoteLostError, match="the other side closed the link") as raised:
+        device.create_surface(8, 8)
+    thread.join()
+    assert isinstance(raised.value, DeviceLostError)
+    assert may_say.is_set()

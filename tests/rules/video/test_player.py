@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import video_files
+from support.child_processes import in_child
 from support.shared_handles import wait_until
 from support.video_files import FRAMES, KINDS, RATE
 
@@ -196,3 +197,30 @@ def test_a_reader_that_is_closed_or_has_room_for_one_frame_is_refused(vks_device
 def test_what_is_no_tick_is_refused(reader: vks.video.Reader) -> None:
     with vks.video.Player(reader) as player, pytest.raises(TypeError, match=r"tick must be a Tick, .*, not float"):
         player.frame_at(1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("X11")
+def test_a_forked_child_may_not_use_a_player_and_leaves_its_frames_alone(reader: vks.video.Reader) -> None:
+    with vks.video.Player(reader) as player, reader.frame(30) as frame:
+        assert shown(player, 0) == 1
+
+        def body() -> None:
+            for call in (lambda: player.frame_at(tick(1)), player.close):
+                with pytest.raises(vks.InvalidCallError, match=r"before os\.fork\(\)"):
+                    call()
+            assert not player._is_lost()
+
+        in_child(body)
+        assert frame.index == 0
+        assert shown(player, 2) == 2
+
+
+def test_the_end_of_a_lost_device_is_quiet(reader: vks.video.Reader) -> None:
+    player = vks.video.Player(reader)
+    shown(player, 0)
+    let_it_decode(player)
+    shown(player, 1)  # one frame is shown, and the next one in hand
+    reader.device._mark_lost()
+    player.close()
+    assert player.is_closed
+    assert player._shown is player._next is None

@@ -408,3 +408,95 @@ def test_the_file_of_a_lossy_codec_says_its_colours(vks_device: vks.Device, tmp_
         (frame,) = list(container.decode(video=0))
     tags = frame.color_primaries, frame.color_trc, frame.colorspace, frame.color_range
     assert tuple(map(int, tags)) == (1, 13, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["clip.mp4", "clip.webm", "clip.mkv"])
+def test_a_disk_that_is_full_from_the_beginning_is_an_error_and_no_crash(
+    vks_device: vks.Device, tmp_path: Path, name: str
+) -> None:
+    """FFmpeg crashes where packets of an .mp4 follow a header that could not be written."""
+    program = (
+        "import sys, vkshare as vks\n"
+        "with vks.open(backend='cpu') as device, device.create_surface(64, 48) as surface, surface.access():\n"
+        "    writer = vks.video.Writer(sys.argv[1], 64, 48, force=True)\n"
+        "    for call in (*[lambda: writer.write(surface)] * 60, writer.close):\n"
+        "        try:\n"
+        "            call()\n"
+        "        except OSError as error:\n"
+        "            print(error.errno)\n"
+        "    writer.close()\n"
+    )
+    (tmp_path / name).symlink_to("/dev/full")
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", program, str(tmp_path / name)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()
+    assert set(done.stdout.split()) == {str(errno.ENOSPC)}
+
+
+def test_a_first_frame_that_fails_leaves_no_file_and_decides_nothing(vks_device: vks.Device, tmp_path: Path) -> None:
+    has(vks_device, "rgba16unorm")
+    path = tmp_path / "clip.mkv"
+    with (
+        vks_device.create_surface(WIDTH, HEIGHT) as unowned,
+        vks_device.create_surface(WIDTH, HEIGHT, "rgba16unorm") as surface,
+        surface.access(),
+    ):
+        with vks.video.Writer(path, WIDTH, HEIGHT) as writer:
+            with pytest.raises(vks.NotOwnerError):
+                writer.write(unowned)
+            assert not path.exists()
+        assert not path.exists()
+        with vks.video.Writer(path, WIDTH, HEIGHT) as writer:
+            with pytest.raises(vks.NotOwnerError):
+                writer.write(unowned, 7)
+            writer.write(surface, 0)
+        assert writer.frames == 1
+    with vks.video.open(path, vks_device) as clip:
+        assert sum(1 for _ in clip) == 1
+
+
+def test_an_interrupt_ends_the_wait_of_close_and_the_file_is_whole(
+    vks_device: vks.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vkshare.video import muxer
+
+    has_begun, may_end = threading.Event(), threading.Event()
+    finish = muxer.Muxer.finish
+
+    def slowly(self: muxer.Muxer, length_ns: int) -> None:
+        has_begun.set()
+        assert may_end.wait(30)
+        finish(self, length_ns)
+
+    def interrupt() -> None:
+        has_begun.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(muxer.Muxer, "finish", slowly)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with vks_device.create_surface(WIDTH, HEIGHT) as surface, surface.access():
+            writer = vks.video.Writer(tmp_path / "clip.mp4", WIDTH, HEIGHT)
+            for _ in range(20):
+                writer.write(surface)
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with pytest.raises(KeyboardInterrupt):
+                writer.close()
+            thread.join()
+            assert not writer.is_closed
+            with pytest.raises(vks.ClosedError):
+                writer.write(surface)
+            may_end.set()
+            writer.close()
+            assert writer.is_closed
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with vks.video.open(tmp_path / "clip.mp4", vks_device) as clip:
+        assert sum(1 for _ in clip) == 20

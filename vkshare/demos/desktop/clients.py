@@ -111,7 +111,11 @@ def ribbons(guest: Guest) -> None:
         if not window.end.startswith("it could not be opened"):
             return
     with guest.device() as device, guest.desktop(device) as desktop:
-        _ribbons(guest, device, guest.window(desktop, "no: the CPU backend's memory cannot be shared here"))
+        _ribbons(
+            guest,
+            device,
+            guest.window(desktop, "drawn as the others: the compositor cannot open memory of the CPU"),
+        )
 
 
 def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
