@@ -68,7 +68,7 @@ class Muxer:
         self._least = _LAST if rate is None else min(_LAST, 1 / Fraction(rate))
         self._last_pts = -1
         self._next_keyframe = 0
-        self._waiting: Packet[VideoStream] | None = None  # the newest, whose duration the time of the next one is
+        self._waiting: Packet[VideoStream] | None = None  # the newest: it lasts until the next one
         self._failure: OSError | None = None  # of a packet: FFmpeg crashes where it goes on behind a failed header
 
     @property
