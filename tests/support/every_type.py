@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import random
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,8 @@ from vkshare.vsync.display_core import DisplayCore
 
 # Python's own entries of a class that make no call into it, or that make another class.
 LEFT_OUT = {"__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__dict__"}
+# Kinds of the standard library, which lose an exception of their own where their __init__ did not run.
+NOT_OURS = (BaseException, socket.socket)
 OPTIONS = {
     "width": 8,
     "height": 8,
@@ -61,7 +64,7 @@ def public_types() -> dict[str, type]:
         except (ImportError, OSError):
             continue  # no Vulkan loader
         for kind in members.values():
-            if isinstance(kind, type) and kind.__module__ == module.name and not issubclass(kind, BaseException):
+            if isinstance(kind, type) and kind.__module__ == module.name and not issubclass(kind, NOT_OURS):
                 found[f"{kind.__module__}.{kind.__qualname__}"] = kind
     return found
 
