@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vkshare import formats
+from vkshare.core import opening
 from vkshare.core.device import Device
 from vkshare.errors import DeviceLostError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.compositor")
 
 Factory = Callable[[], Device]
+_PATIENCE = 0.5  # seconds that an attempt waits for a viewer
 
 
 class Output:
@@ -48,7 +50,10 @@ class Output:
         """Opens the next device. None: none can be opened now, or it was lost at once."""
         assert self.factory is not None
         try:
-            device = self.factory()
+            with opening.patience(_PATIENCE):  # close() waits for this thread
+                device = self.factory()
+        except TimeoutError:  # no viewer has come
+            return None
         except Exception:
             _log.exception("no device could be opened; another attempt follows")
             return None

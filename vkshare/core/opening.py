@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from vkshare.backends.base import Adapter, Backend
@@ -11,7 +14,9 @@ from vkshare.core import adapter as _adapter
 from vkshare.core.device import Device
 from vkshare.util import arguments, hooks, trace
 
-__all__ = ["open"]
+__all__ = ["open", "patience"]
+
+_patience: ContextVar[float | None] = ContextVar("vkshare.patience", default=None)  # seconds that open() waits
 
 
 def open(
@@ -66,7 +71,7 @@ def open(
     arguments.integer("held_limit", held_limit, 0, 2**20)
     arguments.integer("raster_threads", raster_threads, 0, 1024)
     if (host := _host(adapter, backend)) is not None:
-        device: Device = hooks.open_remote(host, name, None, held_limit=held_limit)  # waits for a viewer
+        device: Device = hooks.open_remote(host, name, _patience.get(), held_limit=held_limit)
         return device
     _adapter.refuse_after_gpu_fork()
     trace.tell_names()
@@ -83,6 +88,16 @@ def open(
 
         below = cpu.open(chosen, name)
     return Device._start(below, name, held_limit=held_limit, raster_threads=raster_threads)
+
+
+@contextlib.contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """In the block, open() waits so long for a viewer at most, and raises TimeoutError then."""
+    before = _patience.set(seconds)
+    try:
+        yield
+    finally:
+        _patience.reset(before)
 
 
 def _host(adapter: Any, backend: str) -> str | None:
