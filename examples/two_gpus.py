@@ -13,7 +13,7 @@ def scene(device, target, frame, first):
     commands = device.record().clear(target, (0, 0, 0.2, 1))
     for stripe in range(0, WIDTH, 120):
         x = (stripe + frame * 4) % WIDTH - first
-        if 0 <= x < HALF - 60:
+        if -60 < x < HALF:  # of one at the seam, each half has a part
             commands.fill_rect(target, (x, 0, 60, HEIGHT), (1, stripe / WIDTH, 0, 1))
     return commands
 

@@ -92,11 +92,11 @@ def test_every_example_is_shown_in_a_document() -> None:
             "two_gpus",
             r"'.+' draws the left half, '.+' the right one\n[\d.]+ ms a frame, [\d,]+ bytes copied\n|only one .+\n",
         ),
-        ("cuda", r"the middle pixel is \[204 153   0 255\]\n|not here: .+ is not supported: .+\n"),
+        ("cuda_torch", r"the middle pixel is \[204 153   0 255\]\n|not here: .+ is not supported: .+\n"),
     ],
 )
 def test_an_example_does_what_it_says(name: str, expected: str) -> None:
-    needs = {"pillow_text": "PIL", "opengl": "moderngl", "cuda": "torch"}
+    needs = {"pillow_text": "PIL", "opengl": "moderngl", "cuda_torch": "torch"}
     if name in needs:
         pytest.importorskip(needs[name])
     assert re.fullmatch(expected, run(ROOT / "examples" / f"{name}.py"))
@@ -159,7 +159,7 @@ def test_the_compositors_client_is_shown_by_vkshare_serve(tmp_path: Path) -> Non
 
 
 def test_no_example_is_left_out_of_these_tests() -> None:
-    tested = {"compositor_client", "cuda", "hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
+    tested = {"compositor_client", "cuda_torch", "hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
     tested |= {"ray_wall", "two_gpus"}
     assert {example.stem for example in EXAMPLES} == tested
 
