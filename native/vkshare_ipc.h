@@ -417,7 +417,8 @@ vks_surface *vks_mirror_surface(const vks_mirror *mirror);
 vks_surface *vks_mirror_party(const vks_mirror *mirror);
 /* Acquires and recovers as vks_surface_acquire() and vks_surface_recover() do, and copies what others
  * have changed since the mirror's last turn. Both block, also for the work on what is copied.
- * VKS_INTERRUPTED: the next call goes on, and a release gives it up. */
+ * VKS_INTERRUPTED: the next call goes on, and a release gives it up. VKS_TIMEOUT: the copy begins anew
+ * with the next call, so that one with deadline 0 may never end it. */
 vks_status vks_mirror_acquire(vks_mirror *mirror, uint64_t key, uint64_t deadline);
 vks_status vks_mirror_recover(vks_mirror *mirror, uint64_t deadline);
 /* Copies back what this turn has changed, all of it inside `damage` (empty: nothing; NULL: perhaps

@@ -5,9 +5,12 @@
  */
 #include "mirror/mirror.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "surface/surface.h"
+
+#define WORK_NS UINT64_C(10000000000) /* the end of work on an image, which hangs if it takes longer */
 
 typedef enum turn {
     FREE,
@@ -19,7 +22,7 @@ struct vks_mirror {
     _Atomic uint32_t references;
     uint32_t process;
     _Atomic bool is_busy; /* a thread is in a call of a turn */
-    _Atomic bool is_closed;
+    _Atomic bool is_closed, is_copying;
     vks_device *home; /* of the other adapter, this mirror's alone; NULL: the device opened the memory itself */
     vks_mirror_side other, own; /* `own` is empty without a home */
     turn turn;
@@ -59,7 +62,10 @@ static vks_status open_own(vks_mirror *mirror, vks_device *device, const vks_sur
                            .usage = body->usage | VKS_USAGE_COPY,
                            .color = body->color};
     vks_status status = vks_surface_create_image(device, &info, &surface);
-    return status ? status : vks_mirror_side_open(&mirror->own, surface);
+    if (status)
+        return status;
+    surface->is_mirrored = true;
+    return vks_mirror_side_open(&mirror->own, surface);
 }
 
 /* An image of each adapter. */
@@ -81,6 +87,8 @@ static vks_status open_sides(vks_mirror *mirror, vks_device *device, const vks_s
     if (!status)
         return VKS_OK;
     mirror->other.surface = NULL;
+    if (status == VKS_FOREIGN_DEVICE || status == VKS_UNSUPPORTED)
+        vks_clear_error();
     return status == VKS_FOREIGN_DEVICE || status == VKS_UNSUPPORTED ? open_both(mirror, device, descriptor) : status;
 }
 
@@ -99,8 +107,9 @@ vks_status vks_device_mirror(vks_device *device, const vks_surface_descriptor *d
     mirror->process = vks_process;
     if ((status = open_sides(mirror, device, descriptor))) {
         vks_error error = *vks_last_error();
-        vks_mirror_unref(mirror);
-        return vks_fail(status, error.code, "%s", error.text); /* the end of the parts may have left its own */
+        vks_mirror_unref(mirror); /* the ends of the parts may leave texts of their own */
+        vks_clear_error();
+        return error.status == status ? vks_fail(status, error.code, "%s", error.text) : status;
     }
     *out = mirror;
     return VKS_OK;
@@ -125,9 +134,12 @@ static vks_status enter(vks_mirror *mirror)
                : VKS_OK;
 }
 
+/* Without its device the mirror can neither copy nor give the surface on, which is abandoned then. */
 static vks_status leave(vks_mirror *mirror, vks_status status)
 {
     atomic_store(&mirror->is_busy, false);
+    if (status == VKS_CLOSED || status == VKS_DEVICE_LOST)
+        vks_mirror_close(mirror);
     return status;
 }
 
@@ -153,9 +165,10 @@ static vks_status try_copy(vks_mirror *mirror, vks_mirror_side *from, vks_mirror
     if (status || (status = vks_mirror_side_wait(from, deadline)) || (status = vks_mirror_side_wait(to, deadline)))
         return status;
     *nbytes = 0;
-    if ((status = vks_mirror_copy(from, to, box, nbytes)))
-        return status;
-    return vks_mirror_side_store(to, box, deadline);
+    mirror->is_copying = true; /* before the look: a close waits for the copy, and abandons the surface then */
+    status = mirror->is_closed ? VKS_CLOSED : vks_mirror_copy(from, to, box, nbytes);
+    mirror->is_copying = false;
+    return status ? status : vks_mirror_side_store(to, box, deadline);
 }
 
 static vks_status copy(vks_mirror *mirror, vks_mirror_side *from, vks_mirror_side *to, const vks_box *box,
@@ -168,42 +181,75 @@ static vks_status copy(vks_mirror *mirror, vks_mirror_side *from, vks_mirror_sid
 
 static void forget(vks_mirror *mirror) { mirror->seen = mirror->epoch = 0; }
 
-/* Ends the turn of this mirror's own image, which no other party knows. */
+/* This mirror's own image, which no other party knows. Its handle refuses other calls. */
+static vks_status acquire_own(vks_mirror *mirror)
+{
+    vks_surface *own = mirror->own.surface;
+    own->is_mirrored = false;
+    vks_status status = vks_surface_acquire(own, 0, 0);
+    own->is_mirrored = true;
+    return status;
+}
+
+/* Ends a turn of it. Work that failed has spoilt it, and the next turn copies all of it. */
 static void free_own(vks_mirror *mirror)
 {
-    if (mirror->home)
-        vks_surface_release(mirror->own.surface, 0);
+    vks_surface *own = mirror->own.surface;
     mirror->is_fetched = false;
     mirror->turn = FREE;
+    if (!mirror->home)
+        return;
+    own->is_mirrored = false;
+    if (vks_surface_release(own, 0) == VKS_ABANDONED) {
+        forget(mirror);
+        vks_status status;
+        while ((status = vks_surface_recover(own, vks_now() + WORK_NS)) == VKS_INTERRUPTED)
+            ;
+        if (!status)
+            vks_surface_release(own, 0);
+    }
+    own->is_mirrored = true;
+}
+
+/* Ends a turn whose pixels are lost: the next owner gets VKS_ABANDONED. */
+static void abandon(vks_mirror *mirror)
+{
+    vks_mutex_poison(mirror->other.surface->handle.page);
+    vks_surface_release(mirror->other.surface, 0);
+    forget(mirror);
+    free_own(mirror);
 }
 
 /* Gives the surface back as it was acquired. */
-static void hand_back(vks_mirror *mirror)
+static vks_status hand_back(vks_mirror *mirror, uint64_t key)
 {
     static const vks_box nothing;
     vks_error error = *vks_last_error();
     vks_surface_set_damage(mirror->other.surface, &nothing);
-    vks_surface_release(mirror->other.surface, mirror->key);
+    vks_status status = vks_surface_release(mirror->other.surface, key);
     forget(mirror);
     free_own(mirror);
-    vks_fail(error.status, error.code, "%s", error.text);
+    vks_clear_error();
+    if (error.status)
+        vks_fail(error.status, error.code, "%s", error.text);
+    return status;
 }
 
 /* The surface was granted. */
 static vks_status begin(vks_mirror *mirror)
 {
     vks_turn found;
-    mirror->turn = OWNED;
+    mirror->turn = mirror->home ? PULLING : OWNED;
+    mirror->pending = whole(mirror);
     if (!mirror->home)
         return VKS_OK;
-    vks_status status = vks_surface_acquire(mirror->own.surface, 0, 0);
+    vks_status status = acquire_own(mirror);
     if (status || (status = vks_surface_get_turn(mirror->other.surface, mirror->seen, &found)))
         return status;
     bool is_known = mirror->seen && found.is_known;
     vks_box changed = is_known ? to_copy(mirror, &found.changed) : whole(mirror);
     mirror->epoch = found.epoch;
     mirror->pending = mirror->seen && mirror->seen == found.epoch ? (vks_box){0} : changed;
-    mirror->turn = PULLING;
     return VKS_OK;
 }
 
@@ -226,8 +272,12 @@ static vks_status begin_or_go_on(vks_mirror *mirror, uint64_t deadline)
     vks_status status = mirror->turn == FREE ? begin(mirror) : VKS_OK;
     if (!status && mirror->turn == PULLING)
         status = pull(mirror, deadline);
-    if (status && status != VKS_INTERRUPTED && mirror->hands_back)
-        hand_back(mirror);
+    if (!status || status == VKS_INTERRUPTED)
+        return status;
+    if (mirror->hands_back)
+        hand_back(mirror, mirror->key);
+    else
+        abandon(mirror);
     return status;
 }
 
@@ -239,6 +289,8 @@ vks_status vks_mirror_acquire(vks_mirror *mirror, uint64_t key, uint64_t deadlin
         return status;
     if (mirror->turn == OWNED)
         return leave(mirror, VKS_ALREADY_OWNER);
+    if (mirror->turn == PULLING && mirror->hands_back && mirror->key != key)
+        hand_back(mirror, mirror->key); /* another acquire than the one that was interrupted */
     if (mirror->turn == FREE) {
         if ((status = vks_surface_acquire(mirror->other.surface, key, deadline)))
             return leave(mirror, status);
@@ -254,6 +306,8 @@ vks_status vks_mirror_recover(vks_mirror *mirror, uint64_t deadline)
     vks_status status = enter(mirror);
     if (status)
         return status;
+    if (mirror->turn == PULLING && mirror->hands_back)
+        return leave(mirror, VKS_NOT_ABANDONED);
     if (mirror->turn != PULLING) {
         if ((status = vks_surface_recover(mirror->other.surface, deadline)))
             return leave(mirror, status);
@@ -292,9 +346,11 @@ static vks_status push(vks_mirror *mirror, const vks_box *damage, uint64_t deadl
 static vks_status release(vks_mirror *mirror, uint64_t key, const vks_box *damage, uint64_t deadline)
 {
     vks_surface *surface = mirror->other.surface;
-    vks_status status = damage ? check_damage(mirror, damage) : VKS_OK;
-    if (status || (status = push(mirror, damage, deadline)) ||
-        (damage && (status = vks_surface_set_damage(surface, damage))))
+    const vks_box all = whole(mirror);
+    vks_status status = push(mirror, damage, deadline);
+    if (status == VKS_ABANDONED) /* work on the image has failed */
+        abandon(mirror);
+    if (status || (status = vks_surface_set_damage(surface, damage ? damage : &all)))
         return status;
     status = vks_surface_release(surface, key);
     if (status && vks_surface_is_owned(surface))
@@ -310,11 +366,10 @@ vks_status vks_mirror_release(vks_mirror *mirror, uint64_t key, const vks_box *d
     vks_status status = enter(mirror);
     if (status)
         return status;
-    if (mirror->turn == PULLING) { /* its acquire was interrupted, and is given up */
-        mirror->key = key;
-        hand_back(mirror);
-        return leave(mirror, VKS_OK);
-    }
+    if (damage && (status = check_damage(mirror, damage)))
+        return leave(mirror, status);
+    if (mirror->turn == PULLING) /* its acquire was interrupted, and is given up */
+        return leave(mirror, hand_back(mirror, key));
     status =
         mirror->turn == OWNED ? release(mirror, key, damage, deadline) : vks_surface_not_owned(mirror->other.surface);
     return leave(mirror, status);
@@ -345,6 +400,8 @@ void vks_mirror_close(vks_mirror *mirror)
     VKS_NEEDS_OR(, mirror);
     if (mirror->process != vks_process || atomic_exchange(&mirror->is_closed, true))
         return;
+    while (mirror->is_copying) /* another thread writes pixels, which no other party may have before */
+        sched_yield();
     vks_mirror_side_close(&mirror->own);
     vks_mirror_side_close(&mirror->other);
     if (mirror->home)

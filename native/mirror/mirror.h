@@ -16,9 +16,10 @@ typedef struct vks_mirror_side {
 /* Takes the reference of `surface`, also on failure; closed by vks_mirror_side_close(). VKS_UNSUPPORTED:
  * the driver has no such pixels in rows. */
 vks_status vks_mirror_side_open(vks_mirror_side *side, vks_surface *surface);
-/* Begins to make the pixels of the box visible to the CPU. */
+/* Begins to make the pixels of the box visible to the CPU, once all work on the image has run. VKS_ABANDONED:
+ * some of it never will. */
 vks_status vks_mirror_side_fetch(vks_mirror_side *side, const vks_box *box, uint64_t deadline);
-/* Waits until the CPU may access the pixels that it sees. */
+/* Waits until the CPU may access the pixels that it sees: those that fetch() brings, or for store(). */
 vks_status vks_mirror_side_wait(vks_mirror_side *side, uint64_t deadline);
 /* Brings the box, which the CPU has written, to the image. */
 vks_status vks_mirror_side_store(vks_mirror_side *side, const vks_box *box, uint64_t deadline);

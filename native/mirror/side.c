@@ -5,6 +5,7 @@
 
 #include "surface/surface.h"
 
+#define STAGE_NS UINT64_C(10000000000) /* the end of work on a stage, which hangs if it takes longer */
 #define EVERYTHING VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT
 #define ANY_ACCESS (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
@@ -136,6 +137,15 @@ static void drop_submission(vks_mirror_side *side)
     side->is_running = false;
 }
 
+/* A copy that never ran has spoilt the stage, which no other party knows. */
+static vks_status mend_stage(vks_mirror_side *side, vks_status status)
+{
+    if (status == VKS_ABANDONED && side->stage)
+        while (vks_surface_recover(side->stage, vks_now() + STAGE_NS) == VKS_INTERRUPTED)
+            ;
+    return status;
+}
+
 /* The stage and the commands serve one copy at a time. */
 static vks_status wait_for_copy(vks_mirror_side *side, uint64_t deadline)
 {
@@ -144,17 +154,17 @@ static vks_status wait_for_copy(vks_mirror_side *side, uint64_t deadline)
     vks_status status = vks_submission_wait(side->surface->device, &side->last, deadline);
     if (status != VKS_TIMEOUT && status != VKS_INTERRUPTED)
         drop_submission(side);
-    return status;
+    return mend_stage(side, status);
 }
 
 /* ---- what mirrors call ---- */
 
 vks_status vks_mirror_side_fetch(vks_mirror_side *side, const vks_box *box, uint64_t deadline)
 {
-    if (!side->stage)
-        return VKS_OK;
-    vks_status status = wait_for_copy(side, deadline);
-    return status ? status : submit(side, side->surface, side->stage, box, deadline);
+    vks_status status = vks_surface_cpu_access(side->surface, deadline);
+    if (status || !side->stage || (status = wait_for_copy(side, deadline)))
+        return status;
+    return mend_stage(side, submit(side, side->surface, side->stage, box, deadline));
 }
 
 vks_status vks_mirror_side_wait(vks_mirror_side *side, uint64_t deadline)
@@ -165,7 +175,7 @@ vks_status vks_mirror_side_wait(vks_mirror_side *side, uint64_t deadline)
 
 vks_status vks_mirror_side_store(vks_mirror_side *side, const vks_box *box, uint64_t deadline)
 {
-    return side->stage ? submit(side, side->stage, side->surface, box, deadline) : VKS_OK;
+    return side->stage ? mend_stage(side, submit(side, side->stage, side->surface, box, deadline)) : VKS_OK;
 }
 
 /* Returns the bytes. */

@@ -13,6 +13,9 @@ vks_status vks_surface_refuse_presentable(const vks_surface *surface)
 
 vks_status vks_surface_refuse_managed(const vks_surface *surface)
 {
+    if (surface->is_mirrored)
+        return vks_fail(VKS_BAD_CALL, 0,
+                        "the surface is a mirror's: it is owned from vks_mirror_acquire() to vks_mirror_release()");
     return surface->network
                ? vks_fail(
                      VKS_BAD_CALL, 0,
@@ -156,7 +159,7 @@ static bool try_now(vks_surface *surface, uint64_t key, const uint64_t *epoch, u
     vks_wait_point wait_point;
     pthread_mutex_lock(&surface->device->lock);
     bool may = !(*status = vks_surface_check(surface)) && !vks_surface_is_owned_or_pending(surface) &&
-               !surface->held_acquires && !surface->has_page && (epoch || !surface->network);
+               !surface->held_acquires && !surface->has_page && (epoch || !(surface->network || surface->is_mirrored));
     if (may && (*status = try_once(surface, key, epoch, &wait_point, seen)) == VKS_OK)
         vks_surface_begin_ownership(surface, ++surface->next_ownership, &wait_point);
     else if (!may && !*status && (epoch || !(*status = vks_surface_refuse_managed(surface))))

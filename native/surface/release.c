@@ -113,7 +113,7 @@ vks_status vks_surface_release_as(vks_surface *surface, uint64_t key, bool by_qu
     pthread_mutex_lock(&device->lock);
     if (surface->closed)
         status = VKS_CLOSED;
-    else if (__builtin_expect(surface->is_presentable || (surface->network && !by_queue), 0))
+    else if (__builtin_expect(surface->is_presentable || surface->is_mirrored || (surface->network && !by_queue), 0))
         status = vks_surface_refuse_managed(surface);
     else if (surface->owned)
         status = vks_surface_release_now(surface, key, surface->held > 0 || device->presenting);

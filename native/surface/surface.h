@@ -79,6 +79,7 @@ struct vks_surface {
     uint64_t external_value;  /* while is_external: the value that the API is to signal; 0: none was requested */
     uint64_t last_value; /* the value signalled by the last work of this ownership, external work included; 0: none */
     vks_presentable *presentable; /* of a swapchain's image; the swapchain clears it before it is destroyed */
+    bool is_mirrored;             /* of native/mirror, whose turns acquire and release it */
     uint64_t network;             /* network of queues, which alone acquire and release it; 0: none */
     uint32_t index;               /* in that network */
     void *image;                  /* of native/engine; NULL: the caller's own */

@@ -227,10 +227,10 @@ static void a_known_interval_replaces_an_estimated_one(void)
     CHECK(vks_observer_create(there.window, NULL, &there.observer) == VKS_OK, "no observer");
     vks_bridge *bridge;
     vks_bridge_end *end;
-    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
-    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_OK, "no end");
     vks_observer_attend(there.observer);
     CHECK(next(&there).flags & VKS_TICK_IS_ESTIMATED, "no interval is set yet");
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_OK, "no end");
     CHECK(comes_true(is_not_estimated, &there), "the same interval, which the other side knows");
     vks_bridge_leave(end);
     vks_bridge_destroy(bridge);

@@ -308,6 +308,94 @@ def test_an_interrupted_acquire_goes_on_or_is_given_up(opened: Open, device: vks
     assert (read(mirror.home) == 8).all()
 
 
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupted_acquire_is_of_its_key_and_no_recovery(opened: Open, device: vks.Device) -> None:
+    mirror = opened()
+    library = mirror.library
+    with late(mirror.home, device, key=3) as gate:
+        assert library.once("mirror_acquire", mirror.handle, 3, library.deadline()) == "INTERRUPTED"
+        assert library.once("mirror_recover", mirror.handle, library.deadline()) == "NOT_ABANDONED"
+        assert mirror.release(0, (WIDTH, 0, 1, 1)) == "BAD_VALUE"
+        assert mirror.acquire(77, seconds=0.05) == "TIMEOUT"
+        assert not library.surface_is_owned(library.mirror_party(mirror.handle))
+        gate.signal(1)
+    assert mirror.acquire(3) == "OK"
+    assert mirror.release(0) == "OK"
+
+
+@pytest.mark.rule("K7", "K27")
+def test_work_that_fails_before_the_mirrors_turn_abandons_it_and_the_mirror_goes_on(
+    opened: Open, device: vks.Device
+) -> None:
+    for tiling in tilings(device):
+        mirror = opened(tiling=tiling, usage=("copy",))
+        with late(mirror.home, device, key=0) as gate:
+            found: list[str] = []
+            thread = threading.Thread(target=lambda one=mirror, to=found: to.append(one.acquire()))
+            thread.start()
+            time.sleep(0.05)  # perhaps it waits for the pixels
+            gate.close()
+            thread.join(30)
+        assert found == ["ABANDONED"]
+        assert mirror.library.mirror_recover(mirror.handle, mirror.library.deadline()) == "OK", mirror.library.error
+        mirror.pixels[:] = 9
+        assert mirror.release(0) == "OK"
+        with pytest.raises(AbandonedError):
+            mirror.home.acquire(0, 10)
+        assert (read(mirror.home) == 9).all()
+
+
+@pytest.mark.rule("K7")
+def test_a_mirror_whose_device_has_ended_abandons_the_surface_at_its_release(
+    library: Library, device: vks.Device, pair: Pair
+) -> None:
+    if device.backend == "cpu":
+        pytest.skip("the memory is opened: the surface is the device's own")
+    other = cpu_device(library)
+    with device.create_surface(WIDTH, HEIGHT) as home:
+        mirror = mirror_of(library, other, home, pair)
+        assert mirror.acquire() == "OK"
+        library.device_shutdown(other)
+        assert mirror.release() == "CLOSED"
+        with pytest.raises(AbandonedError):
+            home.acquire(0, 10)
+        mirror.close()
+    library.device_unref(other)
+
+
+def test_the_image_of_a_mirror_is_acquired_and_released_by_its_turns_alone(opened: Open, device: vks.Device) -> None:
+    mirror = opened()
+    if device.backend == "cpu":
+        pytest.skip("the memory is opened: the surface is the party itself")
+    library = mirror.library
+    surface = library.mirror_surface(mirror.handle)
+    assert library.surface_acquire(surface, 0, library.deadline()) == "BAD_CALL"
+    assert "the surface is a mirror's" in library.error
+    assert mirror.acquire() == "OK"
+    assert library.surface_release(surface, 5) == "BAD_CALL"
+    assert mirror.release() == "OK"
+
+
+def test_a_recovery_whose_time_is_up_abandons_the_surface_again(opened: Open, device: vks.Device) -> None:
+    if device.backend == "cpu":
+        pytest.skip("nothing is copied where the memory can be opened")
+    mirror = opened(tiling="optimal")
+    library = mirror.library
+    assert mirror.acquire() == "OK"
+    with mirror.home.export() as descriptor, vks.open(device.adapter, name="second") as other:
+        second = other.open_surface(descriptor)
+        mirror.release()
+        second.acquire(0, 10)
+        second.close()
+    assert mirror.acquire() == "ABANDONED"
+    status = library.mirror_recover(mirror.handle, 0)
+    if status == "TIMEOUT":  # the copy may be quick
+        with pytest.raises(AbandonedError):
+            mirror.home.acquire(0, 10)
+        assert library.mirror_recover(mirror.handle, library.deadline()) == "OK"
+    assert mirror.release() == "OK"
+
+
 def test_a_close_ends_an_acquire_of_another_thread(opened: Open) -> None:
     mirror = opened()
     mirror.home.acquire(0)
