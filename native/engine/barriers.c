@@ -148,11 +148,8 @@ static void zero_and_release(const vks_surface_image *image, VkCommandBuffer com
 
 /* ---- command buffers ---- */
 
-/* Caller holds engine->lock. */
-static vks_status record(const vks_surface_image *image, uint32_t family,
-                         void (*write)(const vks_surface_image *image, VkCommandBuffer commands), VkCommandBuffer *out)
+vks_status vks_engine_begin_commands(vks_engine *engine, uint32_t family, VkCommandBuffer *out)
 {
-    vks_engine *engine = image->engine;
     VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                         .commandPool = engine->pools[family],
                                         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
@@ -163,7 +160,16 @@ static vks_status record(const vks_surface_image *image, uint32_t family,
         vks_vulkan_result(engine->AllocateCommandBuffers(engine->handle, &info, out), "vkAllocateCommandBuffers");
     if (status)
         *out = VK_NULL_HANDLE;
-    if (status || (status = vks_vulkan_result(engine->BeginCommandBuffer(*out, &use), "vkBeginCommandBuffer")))
+    return status ? status : vks_vulkan_result(engine->BeginCommandBuffer(*out, &use), "vkBeginCommandBuffer");
+}
+
+/* Caller holds engine->lock. */
+static vks_status record(const vks_surface_image *image, uint32_t family,
+                         void (*write)(const vks_surface_image *image, VkCommandBuffer commands), VkCommandBuffer *out)
+{
+    vks_engine *engine = image->engine;
+    vks_status status = vks_engine_begin_commands(engine, family, out);
+    if (status)
         return status;
     write(image, *out);
     return vks_vulkan_result(engine->EndCommandBuffer(*out), "vkEndCommandBuffer");

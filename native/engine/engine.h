@@ -19,7 +19,8 @@
     X(GetImageSubresourceLayout) X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(MapMemory) X(GetMemoryFdKHR)     \
     X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
     X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage) X(CmdClearDepthStencilImage) X(CreateBuffer)      \
-    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer) X(CmdSetDeviceMask) X(CmdCopyImage)
+    X(DestroyBuffer) X(GetBufferMemoryRequirements2) X(BindBufferMemory) X(CmdFillBuffer) X(CmdSetDeviceMask)                           \
+    X(CmdCopyImage)
 /* clang-format on */
 
 /* A plane of a surface, as an image of its own in the surface's memory. */
@@ -108,6 +109,9 @@ typedef struct vks_image_state {
 /* Records a barrier; `to_host`: the CPU sees what was written, too. */
 void vks_image_barrier(const vks_surface_image *image, VkCommandBuffer commands, vks_image_state from,
                        vks_image_state to, bool to_host);
+/* A new command buffer of the family's pool, for simultaneous use, which is being recorded. Caller holds
+ * engine->lock, and frees *out also on failure, unless it is VK_NULL_HANDLE. */
+vks_status vks_engine_begin_commands(vks_engine *engine, uint32_t family, VkCommandBuffer *out);
 /* Records the two ownership commands for each queue family. */
 vks_status vks_image_record_ownership(vks_surface_image *image);
 /* Zeros a new image and releases it to VK_QUEUE_FAMILY_EXTERNAL. Blocks. */

@@ -10,8 +10,6 @@
 
 #include "surface/surface.h"
 
-#define WORK_NS UINT64_C(10000000000) /* the end of work on an image, which hangs if it takes longer */
-
 typedef enum turn {
     FREE,
     PULLING, /* the surface is owned, and the copy of what others changed was begun at most */
@@ -29,7 +27,7 @@ struct vks_mirror {
     vks_box pending;      /* of PULLING; empty: nothing is to be copied */
     bool is_fetched;      /* the copy that this turn is at has begun */
     uint64_t key;         /* under which a failed acquire hands the surface back */
-    bool hands_back;      /* false: the turn began with recover(), so it stays owned */
+    bool hands_back;      /* false: the turn began with recover(), so a failure abandons it */
     uint64_t epoch, seen; /* of the turn; of the mirror's image. 0: not known */
     _Atomic uint64_t pulls, pushes, pulled_bytes, pushed_bytes;
 };
@@ -87,9 +85,10 @@ static vks_status open_sides(vks_mirror *mirror, vks_device *device, const vks_s
     if (!status)
         return VKS_OK;
     mirror->other.surface = NULL;
-    if (status == VKS_FOREIGN_DEVICE || status == VKS_UNSUPPORTED)
-        vks_clear_error();
-    return status == VKS_FOREIGN_DEVICE || status == VKS_UNSUPPORTED ? open_both(mirror, device, descriptor) : status;
+    if (status != VKS_FOREIGN_DEVICE && status != VKS_UNSUPPORTED)
+        return status;
+    vks_clear_error();
+    return open_both(mirror, device, descriptor);
 }
 
 vks_status vks_device_mirror(vks_device *device, const vks_surface_descriptor *descriptor, vks_mirror **out)
@@ -116,12 +115,6 @@ vks_status vks_device_mirror(vks_device *device, const vks_surface_descriptor *d
 }
 
 /* ---- a turn ---------------------------------------------------------------------------------------------------- */
-
-/* The image that the caller draws to. */
-static vks_surface *image_of(const vks_mirror *mirror)
-{
-    return mirror->home ? mirror->own.surface : mirror->other.surface;
-}
 
 static vks_status enter(vks_mirror *mirror)
 {
@@ -202,10 +195,7 @@ static void free_own(vks_mirror *mirror)
     own->is_mirrored = false;
     if (vks_surface_release(own, 0) == VKS_ABANDONED) {
         forget(mirror);
-        vks_status status;
-        while ((status = vks_surface_recover(own, vks_now() + WORK_NS)) == VKS_INTERRUPTED)
-            ;
-        if (!status)
+        if (!vks_mirror_mend(own))
             vks_surface_release(own, 0);
     }
     own->is_mirrored = true;
@@ -246,10 +236,11 @@ static vks_status begin(vks_mirror *mirror)
     vks_status status = acquire_own(mirror);
     if (status || (status = vks_surface_get_turn(mirror->other.surface, mirror->seen, &found)))
         return status;
-    bool is_known = mirror->seen && found.is_known;
-    vks_box changed = is_known ? to_copy(mirror, &found.changed) : whole(mirror);
     mirror->epoch = found.epoch;
-    mirror->pending = mirror->seen && mirror->seen == found.epoch ? (vks_box){0} : changed;
+    if (mirror->seen && mirror->seen == found.epoch)
+        mirror->pending = (vks_box){0};
+    else if (mirror->seen && found.is_known)
+        mirror->pending = to_copy(mirror, &found.changed);
     return VKS_OK;
 }
 
@@ -380,7 +371,7 @@ vks_status vks_mirror_release(vks_mirror *mirror, uint64_t key, const vks_box *d
 vks_surface *vks_mirror_surface(const vks_mirror *mirror)
 {
     VKS_NEEDS_OR(NULL, mirror);
-    return image_of(mirror);
+    return mirror->home ? mirror->own.surface : mirror->other.surface;
 }
 
 vks_surface *vks_mirror_party(const vks_mirror *mirror)

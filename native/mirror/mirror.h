@@ -26,6 +26,8 @@ vks_status vks_mirror_side_store(vks_mirror_side *side, const vks_box *box, uint
 /* Copies the box, of visible pixels, and adds its bytes to *nbytes. */
 vks_status vks_mirror_copy(const vks_mirror_side *from, const vks_mirror_side *to, const vks_box *box,
                            uint64_t *nbytes);
+/* Owns a surface anew that failed work has spoilt, and that no other party knows. Blocks for its work. */
+vks_status vks_mirror_mend(vks_surface *surface);
 /* Ends the activity of both surfaces; they stay. */
 void vks_mirror_side_close(vks_mirror_side *side);
 /* Frees everything, after a close. */

@@ -5,7 +5,7 @@
 
 #include "surface/surface.h"
 
-#define STAGE_NS UINT64_C(10000000000) /* the end of work on a stage, which hangs if it takes longer */
+#define WORK_NS UINT64_C(10000000000) /* work that has not run by then hangs */
 #define EVERYTHING VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT
 #define ANY_ACCESS (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
 
@@ -53,19 +53,10 @@ vks_status vks_mirror_side_open(vks_mirror_side *side, vks_surface *surface)
 /* Caller holds engine->lock. */
 static vks_status begin(vks_engine *engine, VkCommandBuffer *commands)
 {
-    VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                        .commandPool = engine->pools[VKS_GRAPHICS],
-                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                        .commandBufferCount = 1};
-    VkCommandBufferBeginInfo use = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                    .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     if (*commands)
-        engine->FreeCommandBuffers(engine->handle, info.commandPool, 1, commands);
-    vks_status status =
-        vks_vulkan_result(engine->AllocateCommandBuffers(engine->handle, &info, commands), "vkAllocateCommandBuffers");
-    if (status)
-        *commands = VK_NULL_HANDLE;
-    return status ? status : vks_vulkan_result(engine->BeginCommandBuffer(*commands, &use), "vkBeginCommandBuffer");
+        engine->FreeCommandBuffers(engine->handle, engine->pools[VKS_GRAPHICS], 1, commands);
+    *commands = VK_NULL_HANDLE;
+    return vks_engine_begin_commands(engine, VKS_GRAPHICS, commands);
 }
 
 static void put_barrier(const vks_surface_image *image, VkCommandBuffer commands, bool to_host)
@@ -137,12 +128,19 @@ static void drop_submission(vks_mirror_side *side)
     side->is_running = false;
 }
 
-/* A copy that never ran has spoilt the stage, which no other party knows. */
+vks_status vks_mirror_mend(vks_surface *surface)
+{
+    vks_status status;
+    while ((status = vks_surface_recover(surface, vks_now() + WORK_NS)) == VKS_INTERRUPTED)
+        ;
+    return status;
+}
+
+/* A copy that never ran has spoilt the stage. */
 static vks_status mend_stage(vks_mirror_side *side, vks_status status)
 {
     if (status == VKS_ABANDONED && side->stage)
-        while (vks_surface_recover(side->stage, vks_now() + STAGE_NS) == VKS_INTERRUPTED)
-            ;
+        vks_mirror_mend(side->stage);
     return status;
 }
 
