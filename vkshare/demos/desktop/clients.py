@@ -111,11 +111,7 @@ def ribbons(guest: Guest) -> None:
         if not window.end.startswith("it could not be opened"):
             return
     with guest.device() as device, guest.desktop(device) as desktop:
-        _ribbons(
-            guest,
-            device,
-            guest.window(desktop, "drawn as the others: the compositor cannot open memory of the CPU"),
-        )
+        _ribbons(guest, device, guest.window(desktop, "the compositor cannot open memory of the CPU"))
 
 
 def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
